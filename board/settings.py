@@ -1,0 +1,111 @@
+"""The server's settings: one struct, read from the environment and the command line in this one module.
+
+Every field is `BOARD_` and its name in upper case in the environment; the command line's flags win over that. The
+table in the README is made from this file, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_STORE: Final = "sqlite:board.db"
+
+
+class BadSetting(ValueError):
+    """A setting has a value that is not allowed; the sentence names the setting, the value and what is allowed."""
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that `board serve` can be told."""
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    store: str = DEFAULT_STORE
+    bus: str = "local"
+    log_format: Literal["json", "console"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    origins: tuple[str, ...] = ()
+    fd: int | None = None
+    drain_s: float = 10.0
+    stall_s: float = 10.0
+    ping_s: float = 10.0
+    subscriber_bytes: int = 262_144
+    subscribers: int = 4096
+    queue_notes: int = 65_536
+    tail_bytes: int = 16_777_216
+    read_threads: int = 2
+    secret: str = ""
+
+
+DESCRIPTIONS: Final[dict[str, str]] = {
+    "host": "Address to listen on. Any but loopback needs a token.",
+    "port": "TCP port; 0 takes a free one and says which.",
+    "store": "Where the log is kept: `sqlite:PATH`, `postgresql://…`, or `memory:` (nothing is kept).",
+    "bus": "How other nodes hear of new events: `local` (there are none) or `redis://…`.",
+    "log_format": "`console` for people, `json` for programs.",
+    "log_level": "The least level that is written: `debug`, `info`, `warning`, `error`.",
+    "origins": "Origins of web pages that may call the board, beside its own; comma separated.",
+    "fd": "A listening socket handed over by a supervisor, in place of host and port.",
+    "drain_s": "Seconds that a stopping server gives open requests and streams to end.",
+    "stall_s": "Seconds without progress after which a reader that lags is closed with 4429.",
+    "ping_s": "Seconds between pings on a stream; a peer silent for twice as long is dropped.",
+    "subscriber_bytes": "Bytes that may wait for one subscriber in the server's memory before it is fed from the log.",
+    "subscribers": "The most open streams of this process.",
+    "queue_notes": "The most notes that may wait for the writer of one board; more are answered 503.",
+    "tail_bytes": "Bytes of the newest events kept in memory for each board, to feed readers that lag.",
+    "read_threads": "Threads that read from SQLite.",
+    "secret": "Key of the hash that tokens are kept under; made and kept beside the store where it is empty.",
+}
+
+
+def environment_name(field: str) -> str:
+    """Name the environment variable of a setting."""
+    return f"BOARD_{field.upper()}"
+
+
+def read(environ: Mapping[str, str] = os.environ, **flags: Any) -> ServerSettings:  # noqa: ANN401 -- typed by the struct
+    """Make the settings from the environment and from flags that are not None. Raises BadSetting."""
+    said: dict[str, Any] = {}
+    hints = get_type_hints(ServerSettings)
+    for name in ServerSettings.__struct_fields__:
+        if (text := environ.get(environment_name(name))) is not None:
+            said[name] = _parse(name, text, hints[name])
+    said |= {name: value for name, value in flags.items() if value is not None}
+    try:
+        settings = msgspec.convert(said, ServerSettings)
+    except msgspec.ValidationError as error:
+        raise BadSetting(str(error)) from error
+    _check(settings)
+    return settings
+
+
+def _parse(name: str, text: str, hint: Any) -> object:  # noqa: ANN401 -- a type hint
+    if get_origin(hint) is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if isinstance(hint, types.UnionType):
+        hint = get_args(hint)[0]
+    try:
+        return hint(text) if hint in (int, float) else text
+    except ValueError as error:
+        msg = f"{environment_name(name)}={text!r} is not a number"
+        raise BadSetting(msg) from error
+
+
+def _check(settings: ServerSettings) -> None:
+    if not 0 <= settings.port <= 65_535:
+        msg = f"port {settings.port} is outside of 0 to 65535"
+        raise BadSetting(msg)
+    kind = settings.store.partition(":")[0]
+    if kind not in ("sqlite", "postgresql", "postgres", "memory"):
+        msg = f"store {settings.store!r} is none of sqlite:PATH, postgresql://…, memory:"
+        raise BadSetting(msg)
+    if settings.bus != "local" and settings.bus.partition(":")[0] not in ("redis", "rediss", "unix"):
+        msg = f"bus {settings.bus!r} is neither local nor redis://…"
+        raise BadSetting(msg)

@@ -1,0 +1,1 @@
+"""The log on disk: one contract (`contract`), several stores behind it, one conformance suite for all."""

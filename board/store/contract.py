@@ -1,0 +1,332 @@
+"""What a store promises. Every store keeps every promise; the conformance suite in `tests/conformance` holds it to them.
+
+A store keeps, per board, the log (rows that never change), one checkpoint of the folded state, the workers that were
+seen and what each acknowledged; and, for all boards, the tokens. It decides nothing: seqs, times and kinds come from
+the caller. Indexes over the log (words, places, recipients) are derived: a store may build them after the commit, as
+long as every read that needs one sees all rows that were committed before the read began.
+
+Errors are `StoreUnavailable` and its kin, on every method: they mean that nothing was stored, or for a read that
+nothing is known. Driver errors are translated in one place per store and never leave it.
+
+Cancelling a call: a write that was handed over is carried out whole or not at all, whether its caller waits or not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from schema.events import AnyEvent
+from schema.limits import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from types import TracebackType
+
+    from board.core.scope import Target
+    from board.core.words import Query
+
+Role = Literal["reader", "worker", "admin"]
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be reached, read or written now. Trying again later may help; nothing was stored."""
+
+
+class StoreFull(StoreUnavailable):
+    """There is no room left, or the file may not be written. Reads go on."""
+
+
+class StoreNewer(StoreUnavailable):
+    """The store was written by a newer version of the board, and is left untouched."""
+
+
+class StoreDamaged(StoreUnavailable):
+    """The store holds what the board never writes: a corrupt page, a hole, a row that cannot be decoded."""
+
+
+class HeadMoved(StoreUnavailable):
+    """Somebody else wrote to this board since the transaction began; nothing of this one was stored."""
+
+
+class BoardExists(Exception):
+    """There is a board of this name already."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One event on its way into the log, and what the log keeps beside it.
+
+    `body` is `event` encoded, the very bytes that readers get. `detail` is the long text of a note, empty for none.
+    `key` is the author's idempotency key, empty for none, and `digest` tells the bodies sent under it apart.
+    """
+
+    event: AnyEvent
+    at_us: int
+    body: bytes
+    detail: str = ""
+    key: str = ""
+    digest: bytes = b""
+
+    @property
+    def seq(self) -> int:
+        """The event's seq."""
+        return self.event.seq
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One event as it stands in the log: `type` is a note's and empty for other kinds."""
+
+    seq: int
+    kind: str
+    type: str
+    author: str
+    body: bytes
+
+
+class FullRow(msgspec.Struct, frozen=True):
+    """One event with all that the log keeps beside it, for export."""
+
+    seq: int
+    body: bytes
+    detail: str
+    key: str
+    digest: bytes
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which rows a page holds. Empty fields do not filter; together they must all hold.
+
+    `notes_only` leaves out other kinds; `live_only` leaves out retracted notes. `scope` keeps notes whose scope or
+    files overlap one of the targets. `about` keeps events about one of these seqs (see `schema.events.about`).
+    """
+
+    types: tuple[str, ...] = ()
+    author: str = ""
+    task: str = ""
+    to: str = ""
+    scope: tuple[Target, ...] = ()
+    notes_only: bool = False
+    live_only: bool = False
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What a decision may need to know of an earlier note.
+
+    `claim_holder` is the last holder of a CLAIM (who it was transferred to, else its author), else empty;
+    `state` of a note: "" or "retracted", and for a patch "superseded" or "invalidated" (the last word counts, and
+    "retracted" always wins).
+    """
+
+    seq: int
+    type: str
+    author: str
+    state: str = ""
+    claim_holder: str = ""
+
+
+class KeyUse(msgspec.Struct, frozen=True):
+    """An idempotency key that was used: by which note, with which body."""
+
+    seq: int
+    digest: bytes
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What decisions want to know from the log, asked for at once: notes by seq; (author, key); (author, work)."""
+
+    seqs: frozenset[int] = frozenset()
+    keys: frozenset[tuple[str, str]] = frozenset()
+    works: frozenset[tuple[str, str]] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.seqs or self.keys or self.works)
+
+
+class Found(msgspec.Struct):
+    """The answer to `Wanted`. What is missing from a mapping is not in the log.
+
+    `works` maps to the newest PATCH_SUMMARY of that author and work that is not retracted.
+    """
+
+    heads: dict[int, Head] = {}
+    keys: dict[tuple[str, str], KeyUse] = {}
+    works: dict[tuple[str, str], int] = {}
+
+
+class BoardRow(msgspec.Struct, frozen=True):
+    """One board: its name, the epoch of its log, its head (0 when empty), the oldest seq kept, and its settings."""
+
+    name: str
+    epoch: str
+    head: int
+    settings: Settings
+    oldest: int = 1
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """A worker that was seen on a board: the root it registered (empty for none), and when it came and last called."""
+
+    name: str
+    root: str
+    first_seen_us: int
+    last_seen_us: int
+
+
+class Acks(msgspec.Struct, frozen=True):
+    """What a worker acknowledged: everything up to `through`, and `seqs` beyond it."""
+
+    through: int = 0
+    seqs: frozenset[int] = frozenset()
+
+
+class TokenRow(msgspec.Struct, frozen=True):
+    """A token, without the token: `digest` is all that is kept of it. Times are 0 for never."""
+
+    id: str
+    digest: bytes
+    role: Role
+    worker: str
+    board: str
+    created_us: int
+    expires_us: int = 0
+    revoked_us: int = 0
+
+
+class Transaction(Protocol):
+    """The right to write to one board, held until the block ends: one holder at a time, on any number of nodes.
+
+    Leaving the block without `commit` stores nothing.
+    """
+
+    missed: Sequence[Record]
+    """Events that others committed after the `after` that was given, in order. Fold these before deciding."""
+
+    async def lookup(self, wanted: Wanted) -> Found:
+        """Give what the log says, as of this transaction."""
+        ...
+
+    async def commit(self, records: Sequence[Record]) -> None:
+        """Store the records, all or none, durable on return. Their seqs must follow the head without a hole.
+
+        Raises HeadMoved when they do not, StoreFull or StoreUnavailable when they could not be stored.
+        """
+        ...
+
+    async def __aenter__(self) -> Transaction: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Store(Protocol):
+    """The log on disk. All methods may be called concurrently; reads see every write that returned before them."""
+
+    async def open(self) -> None:
+        """Bring the store to this version's shape and make it ready; the board `main` exists afterwards.
+
+        Raises StoreNewer for a store of a newer version, StoreUnavailable when it cannot be opened.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes that were handed over and let go of everything. Closing twice is a no-op."""
+        ...
+
+    async def ping(self) -> None:
+        """Return when a write would be possible now (it writes nothing that stays); raise otherwise."""
+        ...
+
+    async def boards(self) -> list[BoardRow]:
+        """All boards, by name."""
+        ...
+
+    async def board(self, name: str) -> BoardRow | None:
+        """One board, or None."""
+        ...
+
+    async def create_board(self, name: str, settings: Settings) -> BoardRow:
+        """Make a board with a new epoch, durable on return. Raises BoardExists."""
+        ...
+
+    def begin(self, board: str, after: int) -> Transaction:
+        """Open a transaction for a writer that has folded the log up to `after`. Use as `async with`."""
+        ...
+
+    async def page(
+        self,
+        board: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int,
+        descending: bool = False,
+        where: Filter = Filter(),
+        max_bytes: int | None = None,
+    ) -> tuple[list[Row], bool]:
+        """Rows with after < seq < before in seq order (or the newest first), at most `limit`; and whether more follow.
+
+        With `max_bytes` the page also ends before its bodies are longer together, but holds one row at least.
+        """
+        ...
+
+    async def records(self, board: str, *, after: int, limit: int) -> list[FullRow]:
+        """Rows after a seq with all that is kept beside them, in order."""
+        ...
+
+    async def rows(self, board: str, seqs: Collection[int]) -> dict[int, Row]:
+        """The rows with these seqs; those that are not there are left out."""
+        ...
+
+    async def about(self, board: str, seqs: Collection[int]) -> list[Row]:
+        """The events about any of these seqs (`schema.events.about`), in seq order."""
+        ...
+
+    async def detail(self, board: str, seq: int) -> str | None:
+        """The long text of a note, or None where it has none."""
+        ...
+
+    async def search(self, board: str, query: Query, *, before: int | None, limit: int) -> tuple[list[Row], bool]:
+        """Live notes that match, newest first, and whether more follow. An empty query matches every note."""
+        ...
+
+    async def overlapping(self, board: str, scope: Sequence[Target], types: Sequence[str], *, limit: int) -> list[Row]:
+        """The newest live notes of these types whose scope or files overlap the scope, newest first."""
+        ...
+
+    async def checkpoint(self, board: str) -> tuple[int, bytes] | None:
+        """The newest checkpoint: the seq that it was taken at, and its bytes."""
+        ...
+
+    async def save_checkpoint(self, board: str, seq: int, state: bytes) -> None:
+        """Keep this checkpoint in place of the older one, if it is newer."""
+        ...
+
+    async def workers(self, board: str) -> list[WorkerRow]:
+        """All workers ever seen on the board, by name."""
+        ...
+
+    async def save_workers(self, board: str, rows: Sequence[WorkerRow]) -> None:
+        """Add or update workers. `last_seen_us` never goes back, `first_seen_us` never changes."""
+        ...
+
+    async def acks(self, board: str, worker: str) -> Acks:
+        """What the worker acknowledged so far."""
+        ...
+
+    async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
+        """Acknowledge, durable on return; acknowledging twice changes nothing. Gives what is acknowledged now."""
+        ...
+
+    async def tokens(self) -> list[TokenRow]:
+        """All tokens ever made, oldest first."""
+        ...
+
+    async def add_token(self, row: TokenRow) -> None:
+        """Keep a token, durable on return."""
+        ...
+
+    async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
+        """Revoke by id or by worker, durable on return. Gives the tokens that this call revoked."""
+        ...

@@ -1,0 +1,100 @@
+"""What a caller writes: five types of note, told apart by `type`.
+
+A draft has no seq, time or author: the board gives those. Sizes are the board's settings, so they are checked by
+admission and not by these types. Unknown fields are refused: a misspelt field would otherwise be lost in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+NoteType = Literal["OBSERVED", "FACT", "FAIL", "CLAIM", "PATCH_SUMMARY"]
+NOTE_TYPES: Final[tuple[NoteType, ...]] = ("OBSERVED", "FACT", "FAIL", "CLAIM", "PATCH_SUMMARY")
+
+Rel = Literal["supports", "refutes", "supersedes", "derived_from", "answers"]
+OnConflict = Literal["refuse", "contest", "wait"]
+Outcome = Literal["done", "abandoned", "handoff"]
+
+
+class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How this note stands to an earlier one."""
+
+    rel: Rel
+    seq: int
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command that was run, and how it ended."""
+
+    command: str
+    exit_code: int
+
+
+class Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+    """The optional fields of every type.
+
+    `key` makes a retry safe: the same key with the same body is answered with the first note, for ever.
+    `detail` is long text, kept beside the note and read on demand.
+    """
+
+    scope: tuple[str, ...] = ()
+    task: str = ""
+    refs: tuple[Ref, ...] = ()
+    evidence: str = ""
+    run: Run | None = None
+    commit: str = ""
+    pr: str = ""
+    tags: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    detail: str = ""
+    key: str = ""
+
+
+class Observed(Common, frozen=True, kw_only=True, tag="OBSERVED"):
+    """Something seen, not yet judged."""
+
+    text: str
+
+
+class Fact(Common, frozen=True, kw_only=True, tag="FACT"):
+    """Something held to be true."""
+
+    text: str
+
+
+class Fail(Common, frozen=True, kw_only=True, tag="FAIL"):
+    """Something that was tried in vain; with a `refutes` ref, what it refutes."""
+
+    text: str
+
+
+class Claim(Common, frozen=True, kw_only=True, tag="CLAIM"):
+    """The intent to work on a scope. Granted, it is a lease of `ttl_s` seconds; its seq is the fencing token."""
+
+    text: str
+    scope: tuple[str, ...]
+    ttl_s: int | None = None
+    on_conflict: OnConflict = "refuse"
+
+
+class PatchSummary(Common, frozen=True, kw_only=True, tag="PATCH_SUMMARY"):
+    """A finished change. A newer one of the same author and `work` supersedes the older."""
+
+    files: tuple[str, ...]
+    idea: str
+    evidence: str
+    risk: str = ""
+    claim: int | None = None
+    work: str = ""
+
+
+Draft = Observed | Fact | Fail | Claim | PatchSummary
+"""What `POST /notes`, the stream's `post` and the tools take."""
+
+
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Up to 1,000 drafts that are stored all or not at all."""
+
+    notes: tuple[Draft, ...]

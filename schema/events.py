@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
 class Note(Event, frozen=True, kw_only=True, tag="note"):
     """A note as stored; its `seq` is its name everywhere.
 
-    `detail_bytes` is the size of the long text that `…/notes/{seq}/detail` gives. `state` and `expires_at` are what
+    `detail_bytes` is the size of the long text that `…/notes/{seq}/detail` gives, `detail_hash` the start of its SHA-256. `state` and `expires_at` are what
     a CLAIM began as; `stale` marks a PATCH_SUMMARY whose claim had ended before it came.
     """
 
@@ -43,6 +43,7 @@ class Note(Event, frozen=True, kw_only=True, tag="note"):
     tags: tuple[str, ...] = ()
     to: tuple[str, ...] = ()
     detail_bytes: int = 0
+    detail_hash: str = ""
     files: tuple[str, ...] = ()
     idea: str = ""
     risk: str = ""
@@ -117,8 +118,10 @@ class ClaimReleased(AboutClaim, frozen=True, kw_only=True, tag="claim.released")
 
 
 class ClaimExpired(AboutClaim, frozen=True, kw_only=True, tag="claim.expired"):
-    """The lease ran out by the server's clock. `last_seen` is when its holder last called."""
+    """The claim ended by the server's clock: its lease ran out at `expires_at` (`how` is `lease`), or six hours were over
+    (`life`). `last_seen` is when its holder last called."""
 
+    expires_at: str
     last_seen: str = ""
     how: str = "lease"
 

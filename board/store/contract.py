@@ -17,8 +17,33 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from schema.events import AnyEvent
+from board.core.history import Found, Head, KeyUse, Record, Wanted
+from board.core.selection import Filter
 from schema.limits import Settings
+
+__all__ = [
+    "Acks",
+    "BoardExists",
+    "BoardRow",
+    "Filter",
+    "Found",
+    "FullRow",
+    "Head",
+    "HeadMoved",
+    "KeyUse",
+    "Record",
+    "Role",
+    "Row",
+    "Store",
+    "StoreDamaged",
+    "StoreFull",
+    "StoreNewer",
+    "StoreUnavailable",
+    "TokenRow",
+    "Transaction",
+    "Wanted",
+    "WorkerRow",
+]
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -54,26 +79,6 @@ class BoardExists(Exception):
     """There is a board of this name already."""
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One event on its way into the log, and what the log keeps beside it.
-
-    `body` is `event` encoded, the very bytes that readers get. `detail` is the long text of a note, empty for none.
-    `key` is the author's idempotency key, empty for none, and `digest` tells the bodies sent under it apart.
-    """
-
-    event: AnyEvent
-    at_us: int
-    body: bytes
-    detail: str = ""
-    key: str = ""
-    digest: bytes = b""
-
-    @property
-    def seq(self) -> int:
-        """The event's seq."""
-        return self.event.seq
-
-
 class Row(msgspec.Struct, frozen=True):
     """One event as it stands in the log: `type` is a note's and empty for other kinds."""
 
@@ -92,66 +97,6 @@ class FullRow(msgspec.Struct, frozen=True):
     detail: str
     key: str
     digest: bytes
-
-
-class Filter(msgspec.Struct, frozen=True):
-    """Which rows a page holds. Empty fields do not filter; together they must all hold.
-
-    `notes_only` leaves out other kinds; `live_only` leaves out retracted notes. `scope` keeps notes whose scope or
-    files overlap one of the targets. `about` keeps events about one of these seqs (see `schema.events.about`).
-    """
-
-    types: tuple[str, ...] = ()
-    author: str = ""
-    task: str = ""
-    to: str = ""
-    scope: tuple[Target, ...] = ()
-    notes_only: bool = False
-    live_only: bool = False
-
-
-class Head(msgspec.Struct, frozen=True):
-    """What a decision may need to know of an earlier note.
-
-    `claim_holder` is the last holder of a CLAIM (who it was transferred to, else its author), else empty;
-    `state` of a note: "" or "retracted", and for a patch "superseded" or "invalidated" (the last word counts, and
-    "retracted" always wins).
-    """
-
-    seq: int
-    type: str
-    author: str
-    state: str = ""
-    claim_holder: str = ""
-
-
-class KeyUse(msgspec.Struct, frozen=True):
-    """An idempotency key that was used: by which note, with which body."""
-
-    seq: int
-    digest: bytes
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What decisions want to know from the log, asked for at once: notes by seq; (author, key); (author, work)."""
-
-    seqs: frozenset[int] = frozenset()
-    keys: frozenset[tuple[str, str]] = frozenset()
-    works: frozenset[tuple[str, str]] = frozenset()
-
-    def __bool__(self) -> bool:
-        return bool(self.seqs or self.keys or self.works)
-
-
-class Found(msgspec.Struct):
-    """The answer to `Wanted`. What is missing from a mapping is not in the log.
-
-    `works` maps to the newest PATCH_SUMMARY of that author and work that is not retracted.
-    """
-
-    heads: dict[int, Head] = {}
-    keys: dict[tuple[str, str], KeyUse] = {}
-    works: dict[tuple[str, str], int] = {}
 
 
 class BoardRow(msgspec.Struct, frozen=True):

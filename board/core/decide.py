@@ -1,0 +1,651 @@
+"""The one place where the board makes up its mind: command, state, time in; events, or a refusal, out.
+
+Pure: nothing here changes the state, reads a clock or the log. What a decision needs of the past comes as `Found`
+(`wanted` names it beforehand); what it needs of the present as `Present`. A refusal may carry an event as well: an
+averted collision is logged.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from board.core import claims
+from board.core.admission import Admitted, admit, check_text, check_ttl, check_worker_name, spell_scope
+from board.core.commands import (
+    Asker,
+    Command,
+    Narrow,
+    PassTime,
+    Post,
+    PostBatch,
+    Release,
+    Renew,
+    Retract,
+    SignOfLife,
+    Transfer,
+)
+from board.core.fold import SAME_TEXT_TYPES, same_text_digest
+from board.core.history import Found, Record, Wanted
+from board.core.scope import overlap
+from board.core.state import US, Lease, State
+from schema.codec import encode, text_of_us
+from schema.codes import Problem, problem
+from schema.events import (
+    BOARD_AUTHOR,
+    AnyEvent,
+    ClaimNarrowed,
+    ClaimQueued,
+    ClaimRefused,
+    ClaimReleased,
+    ClaimRenewed,
+    ClaimTransferred,
+    ConflictOpened,
+    Note,
+    NoteRetracted,
+    PatchInvalidated,
+    PatchSuperseded,
+)
+from schema.notes import Claim, Draft, PatchSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from board.core.scope import Target
+
+_LARGEST_SEQ: Final = 2**53
+
+
+class Present(msgspec.Struct, frozen=True):
+    """What a decision needs to know of now: the time, who is known, and whose connections are gone."""
+
+    now_us: int
+    known: Collection[str] = ()
+    gone: Collection[str] = ()
+
+
+class ClaimReply(msgspec.Struct, frozen=True):
+    """What the asker is told of its new claim."""
+
+    state: str
+    expires_at: str
+    conflicts: tuple[claims.ConflictEntry, ...] = ()
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The note `seq` stands in the log: new, or (`duplicate`) since an earlier call with the same content."""
+
+    seq: int
+    duplicate: bool = False
+    claim: ClaimReply | None = None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The command about this claim or note is carried out (or was before: nothing is left to do)."""
+
+    about: int
+
+
+Answer = Stored | Done | Problem
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Events to be logged, in order, and what the asker is told once they are."""
+
+    answer: Answer
+    events: tuple[AnyEvent, ...] = ()
+    detail: str = ""
+    key: str = ""
+    digest: bytes = b""
+
+    def records(self, at_us: int) -> list[Record]:
+        """Encode the events; the first one, where it is the note, carries detail and key."""
+        first = self.events[0] if self.events else None
+        return [
+            Record(event, at_us, encode(event), self.detail, self.key, self.digest)
+            if event is first and type(event) is Note
+            else Record(event, at_us, encode(event))
+            for event in self.events
+        ]
+
+
+class Seqs:
+    """Numbers for events, counted on from the head.
+
+    The notes of a batch (`notes` of them) follow each other, and what follows from them comes after all of them.
+    """
+
+    def __init__(self, head: int, notes: int | None = None) -> None:
+        self._note = head
+        self._other = None if notes is None else head + notes
+
+    def note(self) -> int:
+        """The seq of the next note."""
+        self._note += 1
+        return self._note
+
+    def other(self) -> int:
+        """The seq of the next event that is no note."""
+        if self._other is None:
+            return self.note()
+        self._other += 1
+        return self._other
+
+
+def wanted(command: Command) -> Wanted:
+    """Name what the decision on this command will ask of the log."""
+    match command:
+        case Post():
+            return _wanted_by_draft(command.asker, command.draft)
+        case PostBatch():
+            asked = [_wanted_by_draft(post.asker, post.draft) for post in command.posts]
+            return Wanted(
+                frozenset().union(*(one.seqs for one in asked)),
+                frozenset().union(*(one.keys for one in asked)),
+                frozenset().union(*(one.works for one in asked)),
+            )
+        case Retract():
+            return Wanted(_storable({command.note}))
+        case Renew() | Release() | Narrow() | Transfer():
+            return Wanted(_storable({command.claim}))
+        case _:
+            return _NOTHING
+
+
+_NOTHING: Final = Wanted()
+
+
+def _storable(seqs: set[int]) -> frozenset[int]:
+    return frozenset(seq for seq in seqs if 0 < seq < _LARGEST_SEQ)
+
+
+def _wanted_by_draft(asker: Asker, draft: Draft) -> Wanted:
+    patch = isinstance(draft, PatchSummary)
+    if not (draft.refs or draft.key or patch):
+        return _NOTHING
+    seqs = {ref.seq for ref in draft.refs}
+    works: set[tuple[str, str]] = set()
+    if isinstance(draft, PatchSummary):
+        seqs |= {draft.claim} if draft.claim is not None else set()
+        works = {(asker.worker, draft.work)} if draft.work else works
+    keys = {(asker.worker, draft.key)} if draft.key else set()
+    return Wanted(_storable(seqs), frozenset(keys), frozenset(works))
+
+
+def decide(state: State, command: Command, present: Present, found: Found) -> Decision:
+    """Decide one command. A batch is decided note by note: see `board.core.step`."""
+    match command:
+        case Post():
+            return decide_post(state, command, present, found, Seqs(state.seq))
+        case Retract():
+            return _retract(state, command, present, found)
+        case Renew() | Release() | Narrow() | Transfer():
+            return _move_claim(state, command, present, found)
+        case SignOfLife() | PassTime():
+            return Decision(Done(0))
+        case PostBatch():
+            msg = "a batch is decided note by note"
+            raise TypeError(msg)
+
+
+# --- posting ---------------------------------------------------------------------------------------------------------
+
+
+def repeated(post: Post, found: Found) -> Stored | Problem | None:
+    """Tell whether the idempotency key was used before: with the same body, with another, or not at all."""
+    if not post.draft.key:
+        return None
+    use = found.keys.get((post.asker.worker, post.draft.key))
+    if use is None:
+        return None
+    if use.digest == post.digest:
+        return Stored(use.seq, duplicate=True)
+    sentence = f"The key {post.draft.key!r} was used for note {use.seq}, with another body."
+    return problem("key_reused", sentence, key=post.draft.key, seq=use.seq)
+
+
+def decide_post(state: State, post: Post, present: Present, found: Found, seqs: Seqs) -> Decision:
+    """Decide one note: refuse it, answer it with an earlier one, or store it with all that follows from it."""
+    before = repeated(post, found)
+    if before is not None:
+        return Decision(before)
+    admitted = admit(post.draft, state.settings, post.asker.root)
+    if isinstance(admitted, Problem):
+        return Decision(admitted)
+    wrong = _check_refs(post.draft, found) or _check_recipients(post.draft, present)
+    if wrong is not None:
+        return Decision(wrong)
+    if isinstance(post.draft, Claim):
+        return _post_claim(state, post, post.draft, admitted, present, seqs)
+    return _post_note(state, post, admitted, present, found, seqs)
+
+
+def _check_refs(draft: Draft, found: Found) -> Problem | None:
+    for ref in draft.refs:
+        if ref.seq not in found.heads:
+            return problem("unknown_ref", f"There is no note {ref.seq}.", field="refs", value=ref.seq)
+    if isinstance(draft, PatchSummary) and draft.claim is not None:
+        head = found.heads.get(draft.claim)
+        if head is None or head.type != "CLAIM":
+            return problem("unknown_ref", f"There is no CLAIM {draft.claim}.", field="claim", value=draft.claim)
+    return None
+
+
+def _check_recipients(draft: Draft, present: Present) -> Problem | None:
+    for name in draft.to:
+        if name not in present.known:
+            return unknown_worker("to", name, present.known)
+    return None
+
+
+def unknown_worker(field: str, name: str, known: Collection[str]) -> Problem:
+    """Refuse a worker that the board does not know, and name those whose names are near."""
+    near = get_close_matches(name, sorted(known), n=3)
+    hint = f" Near matches: {', '.join(near)}." if near else ""
+    sentence = f"No worker {name[:80]!r} was ever seen on this board.{hint}"
+    return problem("unknown_recipient", sentence, field=field, value=name[:80], near=near)
+
+
+def _note(post: Post, admitted: Admitted, seq: int, now_us: int, **more: Any) -> Note:  # noqa: ANN401
+    draft = post.draft
+    if draft.detail:
+        more["detail_bytes"] = len(draft.detail.encode())
+        more["detail_hash"] = sha256(draft.detail.encode()).hexdigest()[:16]
+    if isinstance(draft, PatchSummary):
+        more |= {
+            "files": admitted.file_texts,
+            "idea": draft.idea,
+            "risk": draft.risk,
+            "claim": draft.claim,
+            "work": draft.work,
+        }
+    else:
+        more["text"] = draft.text
+    return Note(
+        seq=seq,
+        at=text_of_us(now_us),
+        type=draft.__struct_config__.tag,  # type: ignore[arg-type] -- the tags are the note types
+        author=post.asker.worker,
+        scope=admitted.scope_texts,
+        task=draft.task,
+        refs=draft.refs,
+        evidence=draft.evidence,
+        run=draft.run,
+        commit=draft.commit,
+        pr=draft.pr,
+        tags=draft.tags,
+        to=draft.to,
+        **more,
+    )
+
+
+def _post_note(
+    state: State, post: Post, admitted: Admitted, present: Present, found: Found, seqs: Seqs
+) -> Decision:
+    draft, now_us = post.draft, present.now_us
+    stale = {"stale": True} if isinstance(draft, PatchSummary) and _is_stale(state, draft, post.asker) else {}
+    note = _note(post, admitted, state.seq + 1, now_us, **stale)
+    if note.type in SAME_TEXT_TYPES:
+        first = state.texts.first(same_text_digest(encode(note)), now_us)
+        if first is not None:
+            return Decision(Stored(first, duplicate=True))
+    note = _numbered(note, seqs.note())
+    events = (note, *_consequences(note, found, seqs))
+    return Decision(Stored(note.seq), events, draft.detail, draft.key, post.digest)
+
+
+def _numbered(note: Note, seq: int) -> Note:
+    return note if note.seq == seq else msgspec.structs.replace(note, seq=seq)
+
+
+def _is_stale(state: State, draft: PatchSummary, asker: Asker) -> bool:
+    if draft.claim is None:
+        return False
+    lease = state.leases.get(draft.claim)
+    return lease is None or lease.state != "held" or lease.holder != asker.worker
+
+
+def _consequences(note: Note, found: Found, seqs: Seqs) -> list[AnyEvent]:
+    if note.type == "PATCH_SUMMARY" and note.work:
+        older = found.works.get((note.author, note.work))
+        if older is not None:
+            old = PatchSuperseded(seq=seqs.other(), at=note.at, author=BOARD_AUTHOR, note=older, by=note.seq)
+            return [old]
+    if note.type != "FAIL":
+        return []
+    refuted = dict.fromkeys(ref.seq for ref in note.refs if ref.rel == "refutes")
+    patches = [seq for seq in refuted if found.heads[seq].type == "PATCH_SUMMARY"]
+    return [
+        PatchInvalidated(seq=seqs.other(), at=note.at, author=BOARD_AUTHOR, note=seq, by=note.seq) for seq in patches
+    ]
+
+
+# --- claiming --------------------------------------------------------------------------------------------------------
+
+
+def _post_claim(
+    state: State, post: Post, draft: Claim, admitted: Admitted, present: Present, seqs: Seqs
+) -> Decision:
+    worker, targets = post.asker.worker, admitted.scope
+    entries = claims.conflicts_with(state, worker, targets, present.now_us)
+    if draft.on_conflict == "wait":
+        earlier = claims.waiting_before(state, worker, targets, None, present.gone)
+        if entries or earlier:
+            return _wait(state, post, admitted, present, seqs, entries, earlier)
+    if entries and draft.on_conflict == "refuse":
+        return _refuse(state, post, admitted, present, seqs, entries)
+    closed = claims.ring_of_hold(state, worker, targets, present.gone)
+    if closed:
+        return _refuse(state, post, admitted, present, seqs, entries, closed)
+    return _hold(state, post, draft, admitted, present, seqs, entries)
+
+
+def _refuse(
+    state: State,
+    post: Post,
+    admitted: Admitted,
+    present: Present,
+    seqs: Seqs,
+    entries: Sequence[claims.ConflictEntry],
+    closed: tuple[str, ...] = (),
+) -> Decision:
+    code = "would_deadlock" if closed else "claim_conflict"
+    blocked_by = entries[0] if entries else None
+    free = claims.free_targets(state, post.asker.worker, admitted.scope)
+    refused = ClaimRefused(
+        seq=seqs.other(),
+        at=text_of_us(present.now_us),
+        author=post.asker.worker,
+        claim=blocked_by.claim if blocked_by else 0,
+        holder=blocked_by.holder if blocked_by else closed[1],
+        text=post.draft.text if isinstance(post.draft, Claim) else "",
+        scope=admitted.scope_texts,
+        blockers=tuple(entry.blocker() for entry in entries),
+        task=post.draft.task,
+        reason=code,
+    )
+    facts: dict[str, Any] = {"conflicts": entries, "free": free, "refused": refused.seq}
+    if closed:
+        sentence = f"Waiting would close a ring: {' waits for '.join(closed)}."
+        return Decision(problem(code, sentence, ring=closed, **facts), (refused,))
+    return Decision(problem(code, _who_holds(entries), **facts), (refused,))
+
+
+def _who_holds(entries: Sequence[claims.ConflictEntry]) -> str:
+    parts = [
+        f"{entry.holder} holds {', '.join(entry.overlap)} (claim {entry.claim}, {entry.expires_in_s:.0f} s left)"
+        for entry in entries[:3]
+    ]
+    more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
+    return f"{'; '.join(parts)}{more}."
+
+
+def _wait(
+    state: State,
+    post: Post,
+    admitted: Admitted,
+    present: Present,
+    seqs: Seqs,
+    entries: Sequence[claims.ConflictEntry],
+    earlier: Sequence[Lease],
+) -> Decision:
+    worker = post.asker.worker
+    holders = {entry.holder for entry in entries} | {lease.holder for lease in earlier}
+    closed = claims.ring_of_wait(state, worker, holders, present.gone)
+    if closed:
+        return _refuse(state, post, admitted, present, seqs, entries, closed)
+    note, end = _claim_note(post, admitted, present, seqs, "waiting", state.settings.ttl_s_default)
+    queued = ClaimQueued(
+        seq=seqs.other(),
+        at=note.at,
+        author=worker,
+        claim=note.seq,
+        holder=worker,
+        blockers=tuple(entry.blocker() for entry in entries),
+    )
+    reply = ClaimReply("waiting", end, tuple(entries))
+    return _stored(post, note, (queued,), reply)
+
+
+def _hold(
+    state: State,
+    post: Post,
+    draft: Claim,
+    admitted: Admitted,
+    present: Present,
+    seqs: Seqs,
+    entries: Sequence[claims.ConflictEntry],
+) -> Decision:
+    kind = "contested" if entries else "held"
+    note, end = _claim_note(post, admitted, present, seqs, kind, state.settings.ttl_s_default)
+    events: list[AnyEvent] = []
+    for lease in state.leases_of(post.asker.worker):
+        if lease.state == "held" and set(lease.scope) == set(note.scope):
+            events.extend(_release_events(state, lease, "superseded", present.now_us, seqs, author=BOARD_AUTHOR))
+    events.extend(_conflict(note, entry, seqs) for entry in entries)
+    return _stored(post, note, tuple(events), ClaimReply(kind, end, tuple(entries)))
+
+
+def _stored(post: Post, note: Note, events: tuple[AnyEvent, ...], reply: ClaimReply) -> Decision:
+    return Decision(Stored(note.seq, claim=reply), (note, *events), post.draft.detail, post.draft.key, post.digest)
+
+
+def _claim_note(
+    post: Post, admitted: Admitted, present: Present, seqs: Seqs, kind: str, default_ttl_s: int
+) -> tuple[Note, str]:
+    assert isinstance(post.draft, Claim)
+    ttl_s = default_ttl_s if post.draft.ttl_s is None else post.draft.ttl_s
+    end = text_of_us(present.now_us + ttl_s * US)
+    mode = None if post.draft.on_conflict == "refuse" else post.draft.on_conflict
+    note = _note(
+        post, admitted, seqs.note(), present.now_us, ttl_s=ttl_s, on_conflict=mode, state=kind, expires_at=end
+    )
+    return note, end
+
+
+def _conflict(note: Note, entry: claims.ConflictEntry, seqs: Seqs) -> ConflictOpened:
+    return ConflictOpened(
+        seq=seqs.other(),
+        at=note.at,
+        author=BOARD_AUTHOR,
+        claims=(entry.claim, note.seq),
+        holders=(entry.holder, note.author),
+        overlap=entry.overlap,
+    )
+
+
+# --- moving a claim --------------------------------------------------------------------------------------------------
+
+
+def _move_claim(
+    state: State, command: Renew | Release | Narrow | Transfer, present: Present, found: Found
+) -> Decision:
+    head = found.heads.get(command.claim)
+    if head is None or head.type != "CLAIM":
+        return Decision(problem("claim_not_found", f"There is no claim {command.claim}.", value=command.claim))
+    lease = state.leases.get(command.claim)
+    holder = lease.holder if lease else head.claim_holder
+    refused = _check_right(command, holder)
+    if refused is not None:
+        return Decision(refused)
+    if lease is None:
+        return Decision(Done(command.claim)) if isinstance(command, Release) else Decision(ended_claim(command.claim))
+    match command:
+        case Renew():
+            return _renew(state, lease, command, present)
+        case Release():
+            return _release(state, lease, command, present)
+        case Narrow():
+            return _narrow(state, lease, command, present)
+        case Transfer():
+            return _transfer(state, lease, command, present)
+
+
+def ended_claim(claim: int) -> Problem:
+    """Refuse to move a claim that is no longer live; the service adds who holds the scope now."""
+    return problem("claim_ended", f"Claim {claim} is no longer live.", value=claim)
+
+
+def _check_right(command: Renew | Release | Narrow | Transfer, holder: str) -> Problem | None:
+    asker = command.asker
+    if asker.worker == holder:
+        return None
+    reason = "" if isinstance(command, (Renew, Narrow)) else command.reason
+    if asker.admin and reason.strip():
+        return None
+    way = " An admin may, with a `reason`." if isinstance(command, (Release, Transfer)) else ""
+    sentence = f"Claim {command.claim} is held by {holder}; {asker.worker} may not move it.{way}"
+    return problem("forbidden", sentence, claim=command.claim, holder=holder)
+
+
+def _renew(state: State, lease: Lease, command: Renew, present: Present) -> Decision:
+    ttl_s = lease.ttl_s if command.ttl_s is None else command.ttl_s
+    wrong = check_ttl(ttl_s, state.settings)
+    if wrong is not None:
+        return Decision(wrong)
+    end = text_of_us(claims.lease_end_us(lease, present.now_us, ttl_s))
+    event = ClaimRenewed(**_about(state, lease, command, present), expires_at=end)
+    return Decision(Done(lease.claim), (event,))
+
+
+def _about(state: State, lease: Lease, command: Renew | Narrow | Release, present: Present) -> dict[str, Any]:
+    return {
+        "seq": state.seq + 1,
+        "at": text_of_us(present.now_us),
+        "author": command.asker.worker,
+        "claim": lease.claim,
+        "holder": lease.holder,
+    }
+
+
+def _release(state: State, lease: Lease, command: Release, present: Present) -> Decision:
+    limit = state.settings.text_chars
+    wrong = check_text("text", command.text, limit) or check_text("reason", command.reason, limit)
+    unknown = next((name for name in command.to if name not in present.known), None)
+    if wrong is None and unknown is not None:
+        wrong = unknown_worker("to", unknown, present.known)
+    if wrong is not None:
+        return Decision(wrong)
+    seqs = Seqs(state.seq)
+    said = {"to": command.to, "text": command.text, "reason": command.reason}
+    events = _release_events(
+        state, lease, command.outcome, present.now_us, seqs, author=command.asker.worker, **said
+    )
+    return Decision(Done(lease.claim), tuple(events))
+
+
+def _release_events(
+    state: State, lease: Lease, outcome: str, now_us: int, seqs: Seqs, *, author: str, **said: Any  # noqa: ANN401
+) -> list[AnyEvent]:
+    seq, at = seqs.other(), text_of_us(now_us)
+    released = ClaimReleased(
+        seq=seq, at=at, author=author, claim=lease.claim, holder=lease.holder, outcome=outcome, **said
+    )
+    closed = claims.closings(state, lease.claim, "released", now_us, seq + 1, set())
+    for _ in closed:
+        seqs.other()
+    return [released, *closed]
+
+
+def _narrow(state: State, lease: Lease, command: Narrow, present: Present) -> Decision:
+    spelt = _narrower(state, lease, command)
+    if isinstance(spelt, Problem):
+        return Decision(spelt)
+    scope = tuple(target.text for target in spelt)
+    event = ClaimNarrowed(**_about(state, lease, command, present), scope=scope)
+    over = {
+        conflict.seq
+        for conflict in state.conflicts_about(lease.claim)
+        if not _meet(state, spelt, _other(conflict.claims, lease.claim))
+    }
+    closed = claims.closings(state, lease.claim, "narrowed", present.now_us, event.seq + 1, set(), only=over)
+    return Decision(Done(lease.claim), (event, *closed))
+
+
+def _narrower(state: State, lease: Lease, command: Narrow) -> tuple[Target, ...] | Problem:
+    spelt = spell_scope(command.scope, state.settings, command.asker.root)
+    if isinstance(spelt, Problem):
+        return spelt
+    limit = state.settings.targets
+    if not 0 < len(command.scope) <= limit:
+        sentence = f"`scope` has {len(command.scope)} targets; it must have from 1 to {limit}."
+        return problem("over_limit", sentence, field="scope", value=len(command.scope), limit=limit, unit="targets")
+    held = state.targets(lease.scope)
+    for target in spelt:
+        if not any((met := overlap(target, mine)) and met.text == target.text for mine in held):
+            sentence = f"{target.text!r} does not lie within claim {lease.claim}; narrowing only gives up places."
+            return problem("bad_target", sentence, field="scope", value=target.text, reason="not_narrower")
+    return spelt
+
+
+def _other(pair: tuple[int, int], one: int) -> int:
+    return pair[1] if pair[0] == one else pair[0]
+
+
+def _meet(state: State, targets: Sequence[Target], claim: int) -> bool:
+    others = state.targets(state.leases[claim].scope)
+    return any(overlap(mine, other) for mine in targets for other in others)
+
+
+def _transfer(state: State, lease: Lease, command: Transfer, present: Present) -> Decision:
+    wrong = check_worker_name(command.to) or check_text("reason", command.reason, state.settings.text_chars)
+    if wrong is None and command.to not in present.known:
+        wrong = unknown_worker("to", command.to, present.known)
+    wrong = wrong or _check_taker(state, lease, command.to, present)
+    if wrong is not None:
+        return Decision(wrong)
+    event = ClaimTransferred(
+        seq=state.seq + 1,
+        at=text_of_us(present.now_us),
+        author=command.asker.worker,
+        claim=lease.claim,
+        holder=command.to,
+        giver=lease.holder,
+        reason=command.reason,
+    )
+    own = {conflict.seq for conflict in state.conflicts_about(lease.claim) if command.to in conflict.holders}
+    ended = claims.closings(state, lease.claim, "transferred", present.now_us, event.seq + 1, set(), only=own)
+    return Decision(Done(lease.claim), (event, *ended))
+
+
+def _check_taker(state: State, lease: Lease, taker: str, present: Present) -> Problem | None:
+    """Refuse a transfer that would leave two holders of one place, or a ring of waiters.
+
+    The giver's own claims may overlap this one: they did not conflict while both were its own.
+    """
+    targets = state.targets(lease.scope)
+    contested = {claim for conflict in state.conflicts_about(lease.claim) for claim in conflict.claims}
+    entries = [
+        entry
+        for entry in claims.conflicts_with(state, taker, targets, present.now_us)
+        if entry.claim not in contested and entry.claim != lease.claim
+    ]
+    if entries and lease.state == "held":
+        return problem("claim_conflict", _who_holds(entries), conflicts=entries)
+    closed = claims.ring_of_hold(state, taker, targets, present.gone)
+    if closed:
+        sentence = f"The transfer would close a ring: {' waits for '.join(closed)}."
+        return problem("would_deadlock", sentence, ring=closed)
+    return None
+
+
+def _retract(state: State, command: Retract, present: Present, found: Found) -> Decision:
+    head, asker = found.heads.get(command.note), command.asker
+    if head is None:
+        return Decision(problem("note_not_found", f"There is no note {command.note}.", value=command.note))
+    if asker.worker != head.author and not (asker.admin and command.reason.strip()):
+        sentence = f"Note {head.seq} is {head.author}'s; only its author, or an admin with a `reason`, may retract it."
+        return Decision(problem("forbidden", sentence, note=head.seq, author=head.author))
+    wrong = check_text("reason", command.reason, state.settings.text_chars)
+    if wrong is not None:
+        return Decision(wrong)
+    if head.state == "retracted":
+        return Decision(Done(head.seq))
+    seqs, at = Seqs(state.seq), text_of_us(present.now_us)
+    retracted = NoteRetracted(seq=seqs.other(), at=at, author=asker.worker, note=head.seq, reason=command.reason)
+    lease = state.leases.get(head.seq)
+    rest = _release_events(state, lease, "abandoned", present.now_us, seqs, author=asker.worker) if lease else []
+    return Decision(Done(head.seq), (retracted, *rest))

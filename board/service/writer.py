@@ -1,0 +1,262 @@
+"""The single writer of one board: commands in, durable events out.
+
+Commands that arrive while one transaction syncs form the next one, so nothing waits when nothing goes on and a crowd
+shares one sync. Deciding runs ahead on a state of its own (`_ahead`); the state that readers see (`settled`) moves
+when the events are durable, so nobody can read what a crash would take back. When a commit fails, `_ahead` is made
+anew from `settled`, everyone of that transaction is told, and the next one tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from board.core.commands import Command, PassTime, PostBatch
+from board.core.decide import Present, wanted
+from board.core.fold import apply, replay
+from board.core.state import State, clone
+from board.core.step import Step, step
+from board.store.contract import Found, HeadMoved, Record, StoreFull, StoreUnavailable, Wanted
+from schema.codes import ProblemError, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from board.core.decide import Answer
+    from board.core.step import StoredBatch
+    from board.service.clock import Clock
+    from board.service.presence import Presence
+    from board.store.contract import Store, Transaction
+
+log = structlog.get_logger()
+
+GROUP_NOTES: Final = 2000
+"""The most notes that one transaction holds: it bounds how long the first of them waits for the last."""
+
+RETRIES: Final = 3
+"""How often a group is tried again because another node wrote first."""
+
+LONGEST_SLEEP_S: Final = 1.0
+"""How long the writer sleeps at the most while leases run: the clock of the day may jump, the loop's does not."""
+
+
+class _Job(msgspec.Struct):
+    command: Command
+    done: asyncio.Future[Answer | StoredBatch]
+
+    @property
+    def notes(self) -> int:
+        return len(self.command.posts) if isinstance(self.command, PostBatch) else 1
+
+
+class Writer:
+    """Decides and writes for one board on this node. `on_commit` is called with every event once it is durable,
+    whoever wrote it, in order and without a hole."""
+
+    def __init__(
+        self,
+        board: str,
+        store: Store,
+        state: State,
+        presence: Presence,
+        clock: Clock,
+        *,
+        queue_notes: int,
+        on_commit: Callable[[Sequence[Record]], None],
+    ) -> None:
+        self.board = board
+        self.settled = state
+        self._ahead = clone(state)
+        self._store = store
+        self._presence = presence
+        self._clock = clock
+        self._on_commit = on_commit
+        self._jobs: deque[_Job] = deque()
+        self._queued_notes = 0
+        self._queue_notes = queue_notes
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self.catch_up_wanted = False
+
+    def start(self) -> None:
+        """Begin to work. Call once, inside the running loop."""
+        self._task = asyncio.create_task(self._run(), name=f"writer of {self.board}")
+
+    async def stop(self) -> None:
+        """Carry out what is queued, then end. New commands are refused from now on."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    @property
+    def queued_notes(self) -> int:
+        """How many notes wait for their turn."""
+        return self._queued_notes
+
+    async def submit(self, command: Command) -> Answer | StoredBatch:
+        """Carry out a command; return when its events are durable.
+
+        A refusal comes back as a Problem value. Raises ProblemError `store_unavailable` (also when the queue is
+        full), `store_full` or `going_away`; then nothing of the command was stored. A caller that is cancelled does
+        not take its command back.
+        """
+        return await asyncio.shield(self.enqueue(command))
+
+    def enqueue(self, command: Command) -> asyncio.Future[Answer | StoredBatch]:
+        """Queue a command and give the future of its answer."""
+        if self._stopping:
+            raise ProblemError(problem("going_away", "The server is stopping; nothing was stored."))
+        job = _Job(command, asyncio.get_running_loop().create_future())
+        if self._queued_notes + job.notes > self._queue_notes:
+            sentence = f"{self._queued_notes} notes wait to be written; the limit is {self._queue_notes}."
+            raise ProblemError(problem("store_unavailable", sentence, limit=self._queue_notes, unit="notes"))
+        self._queued_notes += job.notes
+        self._jobs.append(job)
+        self._wake.set()
+        return job.done
+
+    def catch_up(self) -> None:
+        """Fold what other nodes wrote, soon."""
+        self.catch_up_wanted = True
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._sleep()
+            jobs = self._take_group()
+            if jobs or self.catch_up_wanted or self._time_is_up():
+                self.catch_up_wanted = False
+                await self._write(jobs)
+            elif self._stopping:
+                return
+
+    async def _sleep(self) -> None:
+        self._wake.clear()
+        if self._jobs or self._stopping or self.catch_up_wanted:
+            return
+        due_us = self.settled.next_due_us()
+        if due_us is None:
+            await self._wake.wait()
+            return
+        wait_s = max(0.0, (due_us - self._clock.now_us()) / 1e6)
+        try:
+            async with asyncio.timeout(min(wait_s, LONGEST_SLEEP_S)):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _time_is_up(self) -> bool:
+        due_us = self.settled.next_due_us()
+        return due_us is not None and due_us <= self._clock.now_us()
+
+    def _take_group(self) -> list[_Job]:
+        jobs: list[_Job] = []
+        notes = 0
+        while self._jobs and (not jobs or notes + self._jobs[0].notes <= GROUP_NOTES):
+            job = self._jobs.popleft()
+            notes += job.notes
+            jobs.append(job)
+        self._queued_notes -= notes
+        return jobs
+
+    async def _write(self, jobs: list[_Job]) -> None:
+        for attempt in range(RETRIES + 1):
+            try:
+                await self._transact(jobs)
+            except HeadMoved as error:
+                self._ahead = clone(self.settled)
+                if attempt == RETRIES:
+                    self._fail(jobs, "store_unavailable", error)
+            except StoreUnavailable as error:
+                self._ahead = clone(self.settled)
+                self._fail(jobs, "store_full" if isinstance(error, StoreFull) else "store_unavailable", error)
+                return
+            except Exception as error:  # noqa: BLE001 -- one bad command must not end the board's only writer
+                self._ahead = clone(self.settled)
+                self._fail(jobs, "internal_error", error)
+                log.exception("writer.failed", board=self.board)
+                return
+            else:
+                return
+
+    @staticmethod
+    def _fail(jobs: list[_Job], code: str, error: Exception) -> None:
+        sentence = f"Nothing was stored: {error}" if code != "internal_error" else "Nothing was stored."
+        for job in jobs:
+            if not job.done.done():
+                job.done.set_exception(ProblemError(problem(code, sentence)))
+                job.done.exception()  # the caller may be gone; then nobody asks, and that is no fault
+
+    async def _transact(self, jobs: list[_Job]) -> None:
+        async with self._store.begin(self.board, self._ahead.seq) as transaction:
+            self._take_missed(transaction.missed)
+            steps, records = await self._decide(jobs, transaction)
+            if records:
+                await transaction.commit(records)
+        self._settle(records)
+        for job, outcome in zip(jobs, steps, strict=True):
+            if not job.done.done():
+                job.done.set_result(outcome.answer)
+
+    def _take_missed(self, missed: Sequence[Record]) -> None:
+        if missed:
+            replay(self._ahead, missed)
+            self._settle(missed)
+
+    def _settle(self, records: Sequence[Record]) -> None:
+        for record in records:
+            apply(self.settled, record)
+        if records:
+            self._on_commit(records)
+
+    async def _decide(self, jobs: list[_Job], transaction: Transaction) -> tuple[list[Step], list[Record]]:
+        asked = _union([wanted(job.command) for job in jobs])
+        found = await transaction.lookup(asked) if asked else Found()
+        steps: list[Step] = []
+        records: list[Record] = []
+        for job in jobs or [_NOBODY]:
+            outcome = self._step(job, found)
+            if outcome.spoiled:
+                found = await self._rewind(transaction, asked, records)
+                if outcome.doubles:
+                    outcome = self._step(job, found, outcome.doubles)
+            steps.append(outcome)
+            records += outcome.records
+        return steps[: len(jobs)], records
+
+    async def _rewind(self, transaction: Transaction, asked: Wanted, records: Sequence[Record]) -> Found:
+        """Make the state and `Found` anew as they were before a batch that came to nothing."""
+        self._ahead = clone(self.settled)
+        found = await transaction.lookup(asked) if asked else Found()
+        for record in records:
+            apply(self._ahead, record)
+            found.take(record)
+        return found
+
+    def _step(self, job: _Job, found: Found, doubles: int = 0) -> Step:
+        now_us = max(self._clock.now_us(), self._ahead.at_us)
+        gone = self._presence.gone() if self._ahead.waiting else ()
+        present = Present(now_us, self._presence.names, gone)
+        return step(
+            self._ahead, job.command, present, found, last_seen_us=self._presence.last_seen_us, doubles=doubles
+        )
+
+
+def _union(parts: Sequence[Wanted]) -> Wanted:
+    if not any(parts):
+        return _NONE_WANTED
+    return Wanted(
+        frozenset().union(*(part.seqs for part in parts)),
+        frozenset().union(*(part.keys for part in parts)),
+        frozenset().union(*(part.works for part in parts)),
+    )
+
+
+_NONE_WANTED: Final = Wanted()
+_NOBODY: Final = _Job(PassTime(), None)  # type: ignore[arg-type] -- time passes, and nobody waits for the answer

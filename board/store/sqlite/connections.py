@@ -1,0 +1,123 @@
+"""Opening the file: whose it is, its shape, and how each connection behaves."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from board.store import migrations
+from board.store.contract import StoreUnavailable
+from board.store.sqlite.faults import translated
+
+APPLICATION_ID: Final = int.from_bytes(b"brd1")
+"""What the header of a board's file says. Files of other programs say something else, mostly 0."""
+
+BUSY_MS: Final = 5000
+"""Milliseconds to wait for another process that is writing to the file."""
+
+WAL_KEPT_BYTES: Final = 16 * 1_048_576
+"""Bytes of the write-ahead log that stay on disk, to be written over, once it was checkpointed."""
+
+_WRITER: Final = f"""
+    PRAGMA synchronous = FULL;
+    PRAGMA journal_size_limit = {WAL_KEPT_BYTES};
+    PRAGMA cache_size = -32768;
+    PRAGMA temp_store = MEMORY;
+"""
+_READER: Final = """
+    PRAGMA query_only = 1;
+    PRAGMA cache_size = -16384;
+    PRAGMA temp_store = MEMORY;
+"""
+_MIGRATIONS_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS migrations (
+        number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_us INTEGER NOT NULL
+    ) STRICT
+"""
+_APPLIED: Final = "SELECT number, checksum FROM migrations ORDER BY number"
+_HAS_MIGRATIONS: Final = "SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"
+_ADD_APPLIED: Final = "INSERT INTO migrations VALUES (?, ?, ?, ?)"
+_IS_EMPTY: Final = "SELECT count(*) = 0 FROM sqlite_schema"
+
+
+def writer(path: str) -> apsw.Connection:
+    """Open the connection that writes and checkpoints; nothing else does, and it does so only when it is told."""
+    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
+    connection.execute(_WRITER)
+    connection.wal_autocheckpoint(0)
+    return connection
+
+
+def reader(path: str) -> apsw.Connection:
+    """Open a connection that reads. The file is opened for writing, since a reader marks its place in the WAL."""
+    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
+    connection.execute(_READER)
+    return connection
+
+
+def prepare(path: str) -> None:
+    """Bring the file to this version's shape; make it where there is none.
+
+    Raises StoreNewer and StoreDamaged, and StoreUnavailable for a file of another program, all before it writes.
+    """
+    try:
+        _inspect(path)
+        _migrate(path)
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def _connect(path: str, flags: int) -> apsw.Connection:
+    connection = apsw.Connection(path, flags=flags)
+    connection.set_busy_timeout(BUSY_MS)
+    return connection
+
+
+def _inspect(path: str) -> None:
+    file = Path(path)
+    if not file.exists() or not file.stat().st_size:
+        return
+    connection = _connect(path, apsw.SQLITE_OPEN_READONLY)
+    try:
+        _check_owner(connection, path)
+        migrations.plan(_applied(connection), migrations.known("sqlite"))
+    finally:
+        connection.close()
+
+
+def _check_owner(connection: apsw.Connection, path: str) -> None:
+    if connection.pragma("application_id") == APPLICATION_ID:
+        return
+    if not connection.execute(_IS_EMPTY).get:
+        msg = f"{path} is a database of another program"
+        raise StoreUnavailable(msg)
+
+
+def _migrate(path: str) -> None:
+    connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    try:
+        if connection.pragma("application_id") != APPLICATION_ID:
+            connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("journal_mode", "wal")
+        _run_migrations(connection)
+    finally:
+        connection.close()
+
+
+def _run_migrations(connection: apsw.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    # Planned again under the write lock: another process may have been faster.
+    for one in migrations.plan(_applied(connection), migrations.known("sqlite")):
+        connection.execute(_MIGRATIONS_TABLE)
+        connection.execute(one.sql)
+        connection.execute(_ADD_APPLIED, (one.number, one.name, one.checksum, time.time_ns() // 1000))
+    connection.execute("COMMIT")
+
+
+def _applied(connection: apsw.Connection) -> list[migrations.Applied]:
+    if not connection.execute(_HAS_MIGRATIONS).get:
+        return []
+    return [migrations.Applied(number, checksum) for number, checksum in connection.execute(_APPLIED)]

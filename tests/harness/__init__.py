@@ -1,0 +1,1 @@
+"""What the tests drive the product with: real processes, scripted peers."""

@@ -29,7 +29,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8420
     store: str = DEFAULT_STORE
     bus: str = "local"
-    log_format: Literal["json", "console"] = "console"
+    log_format: Literal["auto", "json", "console"] = "auto"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     origins: tuple[str, ...] = ()
     fd: int | None = None
@@ -49,7 +49,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "port": "TCP port; 0 takes a free one and says which.",
     "store": "Where the log is kept: `sqlite:PATH`, `postgresql://…`, or `memory:` (nothing is kept).",
     "bus": "How other nodes hear of new events: `local` (there are none) or `redis://…`.",
-    "log_format": "`console` for people, `json` for programs.",
+    "log_format": "`console` for people, `json` for programs; `auto` is console on a terminal, else json.",
     "log_level": "The least level that is written: `debug`, `info`, `warning`, `error`.",
     "origins": "Origins of web pages that may call the board, beside its own; comma separated.",
     "fd": "A listening socket handed over by a supervisor, in place of host and port.",

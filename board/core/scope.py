@@ -174,17 +174,14 @@ class Automaton(Generic[Compound]):
         self._stars = 0
         self._end = 1
         for item in pattern:
-            self._append(item)
+            if isinstance(item, str):
+                self._letters[item] = self._letters.get(item, 0) | self._end
+            elif isinstance(item, Star):
+                self._stars |= self._end
+            else:
+                self._compounds[item] = self._compounds.get(item, 0) | self._end
+            self._end <<= 1
         self.start: int = self._past_stars(1)
-
-    def _append(self, item: str | Compound | Star) -> None:
-        if isinstance(item, Star):
-            self._stars |= self._end
-        elif isinstance(item, str):
-            self._letters[item] = self._letters.get(item, 0) | self._end
-        else:
-            self._compounds[item] = self._compounds.get(item, 0) | self._end
-        self._end <<= 1
 
     def step(self, places: int, letter: str | Compound) -> int:
         """Read one letter; 0 when the pattern cannot go on."""
@@ -271,21 +268,28 @@ def _patterns_meet(x: Pattern, y: Pattern) -> bool:
     items, others = x.prefix[depth:] + x.rest, y.prefix[depth:] + y.rest
     if BELOW in (items, others):
         return True
+    if not (items and others and _items_meet(items[-1], others[-1])):
+        return items == others
     automaton = Automaton[Wild](others, segments_meet)
     return _accepts(automaton, items, automaton.stretch)
+
+
+def _items_meet(x: Item, y: Item) -> bool:
+    return x == y or isinstance(x, Star) or isinstance(y, Star) or segments_meet(x, y)
 
 
 def _pattern_within(narrow: Pattern, wide: Pattern) -> bool:
     """Say whether `wide` is seen to contain `narrow`; a False may be mistaken, a True is not.
 
-    Each item of `narrow` must lie in one item of `wide`. The exact answer takes exponential time in the worst case
+    Each item of `narrow` must lie in one item of `wide`, whose last is a name unless it is a path: so no glob is seen
+    to contain a path, which stands for all below it too. The exact answer takes exponential time in the worst case
     (inclusion of regular languages), and would only choose between two texts.
     """
     depth = len(wide.prefix)
     if narrow.prefix[:depth] != wide.prefix:
         return False
-    if wide.rest == BELOW:
-        return True
+    if BELOW in (wide.rest, narrow.rest):
+        return wide.rest == BELOW
     automaton = Automaton[Wild](wide.rest, _segment_within)
     return _accepts(automaton, narrow.prefix[depth:] + narrow.rest, automaton.hold)
 

@@ -7,8 +7,8 @@ overlaps a query lies
 * at its own node: the same path, its lines, its symbols, globs that start there;
 * below, where the query is a path: everything; where it is a glob: the nodes that its automaton can reach.
 
-What is found that way is checked by `overlap`, which also gives the text. So a query costs its own depth and what lies on
-its way, whatever else is in the index. Globs whose first segment is a wildcard (`**/*.c`) lie at the top and are on
+What is found that way is checked by `overlap`, which also gives the text. So a query costs its own depth and what lies
+on its way, whatever else is in the index. Globs whose first segment is a wildcard (`**/*.c`) lie at the top and are on
 everybody's way: each costs one check in each query.
 
 Lines lie in a grid (`_LineGrid`), symbols in a trie of their names below the node of their file.
@@ -181,7 +181,7 @@ class _Node:
 
     def trail(self, steps: Iterable[str]) -> list[_Node]:
         """Walk down, making the nodes that are missing; gives every node on the way, this one first."""
-        trail = [self]
+        trail: list[_Node] = [self]
         for step in steps:
             trail.append(trail[-1].below.setdefault(step, _Node()))
         return trail
@@ -204,7 +204,7 @@ class _Node:
 
     def everything(self) -> Iterator[_Entry]:
         """Give all that lies here and below. A loop, since a path may be deeper than Python recurses."""
-        nodes = [self]
+        nodes: list[_Node] = [self]
         while nodes:
             node = nodes.pop()
             yield from node.here

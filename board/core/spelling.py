@@ -15,7 +15,8 @@ Files, `file:` optional: `path`, `path:12`, `path:10-40`, `path::Outer.inner`.
 * A single colon in the last segment starts lines; anything else after it is refused, since a mistyped range that is
   taken for a file's name protects nothing. For the same reason `word:` in front is refused unless the word is a kind:
   `dir:src` would be a file that nobody has. A colon in a name is written `[:]`; a name with a dot or slash before the
-  colon is no word, and a letter before `:/` is a drive. `Makefile:12` is lines, `task:12` is a task.
+  colon is no word, and a letter before `:/` is a drive. `Makefile:12` is lines, `task:12` is a task,
+  `task::X` is a symbol of a file.
 * A file whose spelling would read as another kind (`file:test:12`, lines of a file named `test`) has its first letter
   bracketed: `[t]est:12`.
 * Symbols nest by `.` or `::`, spelt with `.`. Their case always matters: it is a program's, not the file system's.
@@ -80,8 +81,8 @@ MAX_CHARS: Final = 512
 MAX_ROOT_CHARS: Final = 4096
 """Characters of a root: Linux's PATH_MAX."""
 
-MAX_ALTERNATIVES: Final = 64
-"""The most paths that the braces of one target may make; as many as a scope may have targets."""
+MAX_ALTERNATIVES: Final = 32
+"""The most paths that the braces of one target may make. Two targets are compared path by path, so its square counts."""
 
 _SHOWN_CHARS: Final = 80
 
@@ -245,6 +246,8 @@ def _key(kind: Kind, value: str, case: _Case) -> Target:
     segments = _clean(value.split("/"))
     if not segments:
         _refuse("empty")
+    if segments[0].startswith(":"):
+        _refuse("bad_symbol")
     text = f"{kind}:{'/'.join(segments)}"
     return Target(kind, text, text, (Pattern(text, tuple(map(case.text, segments)), BELOW),))
 
@@ -462,6 +465,7 @@ def _atoms(name: str, case: _Case) -> list[Atom]:
     return atoms
 
 
+@lru_cache(maxsize=512)
 def _class(body: str, case: _Case) -> Atom:
     negated = body[0] in "!^"
     members = case.ranges([_member(found) for found in _MEMBER.finditer(body, int(negated))])

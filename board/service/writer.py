@@ -121,6 +121,10 @@ class Writer:
         self._wake.set()
         return job.done
 
+    async def pass_time(self) -> None:
+        """Log what time has brought since the last event: leases that ended while nobody served the board."""
+        await self.submit(PassTime())
+
     def catch_up(self) -> None:
         """Fold what other nodes wrote, soon."""
         self.catch_up_wanted = True

@@ -1,4 +1,4 @@
-"""What a store promises. Every store keeps every promise; the conformance suite in `tests/conformance` holds it to them.
+"""What a store promises. Every store keeps every promise; the suite in `tests/conformance` holds it to them.
 
 A store keeps, per board, the log (rows that never change), one checkpoint of the folded state, the workers that were
 seen and what each acknowledged; and, for all boards, the tokens. It decides nothing: seqs, times and kinds come from
@@ -8,7 +8,10 @@ long as every read that needs one sees all rows that were committed before the r
 Errors are `StoreUnavailable` and its kin, on every method: they mean that nothing was stored, or for a read that
 nothing is known. Driver errors are translated in one place per store and never leave it.
 
-Cancelling a call: a write that was handed over is carried out whole or not at all, whether its caller waits or not.
+A board that is not there is its caller's fault: every method that takes one raises KeyError, but for `board`.
+
+Cancelling a call: a write that was handed over is carried out whole or not at all, whether its caller waits or not; the
+next writer of the board sees what came of it.
 """
 
 from __future__ import annotations
@@ -154,7 +157,8 @@ class Transaction(Protocol):
     async def commit(self, records: Sequence[Record]) -> None:
         """Store the records, all or none, durable on return. Their seqs must follow the head without a hole.
 
-        Raises HeadMoved when they do not, StoreFull or StoreUnavailable when they could not be stored.
+        Raises HeadMoved when they do not, StoreFull or StoreUnavailable when they could not be stored. A key that its
+        author used before is the caller's fault (AssertionError), and nothing is stored. May be called again.
         """
         ...
 
@@ -180,7 +184,7 @@ class Store(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Return when a write would be possible now (it writes nothing that stays); raise otherwise."""
+        """Return when a write would be possible now (it leaves nothing in any board); raise otherwise."""
         ...
 
     async def boards(self) -> list[BoardRow]:
@@ -225,7 +229,7 @@ class Store(Protocol):
         ...
 
     async def about(self, board: str, seqs: Collection[int]) -> list[Row]:
-        """The events about any of these seqs (`schema.events.about`), in seq order."""
+        """The events about any of these seqs (`schema.events.about`; a conflict by either claim), in seq order."""
         ...
 
     async def detail(self, board: str, seq: int) -> str | None:
@@ -237,7 +241,10 @@ class Store(Protocol):
         ...
 
     async def overlapping(self, board: str, scope: Sequence[Target], types: Sequence[str], *, limit: int) -> list[Row]:
-        """The newest live notes of these types whose scope or files overlap the scope, newest first."""
+        """The newest live notes of these types whose scope or files overlap the scope, newest first.
+
+        No type or no target finds nothing.
+        """
         ...
 
     async def checkpoint(self, board: str) -> tuple[int, bytes] | None:
@@ -269,9 +276,12 @@ class Store(Protocol):
         ...
 
     async def add_token(self, row: TokenRow) -> None:
-        """Keep a token, durable on return."""
+        """Keep a token, durable on return. Its id and digest are new (AssertionError)."""
         ...
 
     async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
-        """Revoke by id or by worker, durable on return. Gives the tokens that this call revoked."""
+        """Revoke by id, by worker, or both where both are given, durable on return; an empty one names none.
+
+        Gives the tokens that this call revoked, oldest first.
+        """
         ...

@@ -19,7 +19,7 @@ from board.core.spelling import BadTarget, spell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from board.core.scope import Pattern, Target
+    from board.core.scope import Target
     from schema.events import Note
     from schema.limits import Settings
 

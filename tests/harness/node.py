@@ -9,18 +9,18 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import anyio.to_thread
+import httpx
 import msgspec
 
-from workers.client import BoardClient
+from workers.client import Backoff, BoardClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from workers.client import Backoff
 
 ROOT: Final = Path(__file__).parents[2]
 START_S: Final = 30.0
@@ -29,8 +29,19 @@ END_S: Final = 20.0
 _LOOK_AGAIN_S: Final = 0.01
 
 
+_LAST_CHARS: Final = 4000
+
+
 class NodeFailed(Exception):
-    """The server did not do what was waited for in time; the sentence ends with what it logged last."""
+    """The server did not do `what` was waited for in time; the sentence ends with what it logged last."""
+
+    def __init__(self, what: str, log: Path) -> None:
+        super().__init__(what, log)
+        self.what = what
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"the server {self.what}; {self.log} ends:\n{self.log.read_text(errors='replace')[-_LAST_CHARS:]}"
 
 
 class Node:
@@ -140,11 +151,10 @@ class Node:
         *,
         board: str = "main",
         token: str | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff = Backoff(),
     ) -> BoardClient:
         """Give a client of this server. Use as `async with`."""
-        said = {} if backoff is None else {"backoff": backoff}
-        return BoardClient(self.url, board, token, worker, **said)
+        return BoardClient(self.url, board, token, worker, backoff=backoff)
 
     def run(self, *arguments: str, stdin: str = "", environ: Mapping[str, str] | None = None) -> Finished:
         """Run the command line against this server, to its end."""
@@ -176,8 +186,6 @@ class Node:
         return True
 
     def _is_ready(self) -> bool:
-        import httpx
-
         with suppress(httpx.TransportError):
             return httpx.get(f"{self.url}/readyz", timeout=START_S, trust_env=False).is_success
         return False
@@ -190,9 +198,9 @@ class Node:
         deadline = time.monotonic() + START_S
         while not condition():
             if self._running().poll() is not None:
-                raise self._failed(f"ended with {self._running().returncode} before it was {what}")
+                self._fail(f"ended with {self._running().returncode} before it was {what}")
             if time.monotonic() > deadline:
-                raise self._failed(f"was not {what} within {START_S:g} s")
+                self._fail(f"was not {what} within {START_S:g} s")
             time.sleep(_LOOK_AGAIN_S)
 
     def _wait_exit(self) -> int:
@@ -200,7 +208,7 @@ class Node:
         try:
             status = process.wait(END_S)
         except subprocess.TimeoutExpired:
-            raise self._failed(f"did not end within {END_S:g} s") from None
+            self._fail(f"did not end within {END_S:g} s")
         self._process = None
         # What it had started itself must not outlive it.
         _kill_group(process)
@@ -213,8 +221,8 @@ class Node:
         assert self._process is not None, "the server does not run"
         return self._process
 
-    def _failed(self, what: str) -> NodeFailed:
-        return NodeFailed(f"{self.log.name}: the server {what}:\n{self.log.read_text(errors='replace')[-4000:]}")
+    def _fail(self, what: str) -> NoReturn:
+        raise NodeFailed(what, self.log)
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -263,7 +271,6 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _line(raw: bytes) -> dict[str, Any] | None:
-    with suppress(msgspec.DecodeError):
-        line = msgspec.json.decode(raw)
-        return line if isinstance(line, dict) else None
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(raw, type=dict[str, Any])
     return None

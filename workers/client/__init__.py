@@ -14,6 +14,6 @@ from __future__ import annotations
 from workers.client.backoff import Backoff
 from workers.client.board import BoardClient
 from workers.client.position import StreamHole
-from workers.client.stream import Connected, Lost, Subscription
+from workers.client.stream import Change, Connected, Lost, Subscription
 
-__all__ = ["Backoff", "BoardClient", "Connected", "Lost", "StreamHole", "Subscription"]
+__all__ = ["Backoff", "BoardClient", "Change", "Connected", "Lost", "StreamHole", "Subscription"]

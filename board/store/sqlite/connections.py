@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
 from board.store import migrations
 from board.store.contract import StoreUnavailable
 from board.store.sqlite.faults import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 APPLICATION_ID: Final = int.from_bytes(b"brd1")
 """What the header of a board's file says. Files of other programs say something else, mostly 0."""
@@ -32,6 +35,8 @@ _READER: Final = """
     PRAGMA cache_size = -16384;
     PRAGMA temp_store = MEMORY;
 """
+_OWNER: Final = "PRAGMA application_id"
+_OWN: Final = f"PRAGMA application_id = {APPLICATION_ID}"
 _MIGRATIONS_TABLE: Final = """
     CREATE TABLE IF NOT EXISTS migrations (
         number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_us INTEGER NOT NULL
@@ -43,7 +48,36 @@ _ADD_APPLIED: Final = "INSERT INTO migrations VALUES (?, ?, ?, ?)"
 _IS_EMPTY: Final = "SELECT count(*) = 0 FROM sqlite_schema"
 
 
-def writer(path: str) -> apsw.Connection:
+class Connection(apsw.Connection):
+    """A connection as the type checker sees it: apsw's own stubs name a type that Python 3.11 does not have."""
+
+    if TYPE_CHECKING:
+
+        def execute(  # pyright: ignore[reportIncompatibleMethodOverride]
+            self, statements: str, bindings: Sequence[Any] | Mapping[str, Any] = ()
+        ) -> Cursor:
+            """Run one statement, or several without bindings."""
+            ...
+
+
+class Cursor(Protocol):
+    """What comes out of a statement. Nothing here is kept beyond the call that asked."""
+
+    @property
+    def get(self) -> Any:  # noqa: ANN401 -- a column of any type
+        """The one value of the one row, or None where there is none."""
+        ...
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Give one row."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Give all rows."""
+        ...
+
+
+def writer(path: str) -> Connection:
     """Open the connection that writes and checkpoints; nothing else does, and it does so only when it is told."""
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
     connection.execute(_WRITER)
@@ -51,7 +85,7 @@ def writer(path: str) -> apsw.Connection:
     return connection
 
 
-def reader(path: str) -> apsw.Connection:
+def reader(path: str) -> Connection:
     """Open a connection that reads. The file is opened for writing, since a reader marks its place in the WAL."""
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
     connection.execute(_READER)
@@ -70,8 +104,8 @@ def prepare(path: str) -> None:
         raise translated(error) from error
 
 
-def _connect(path: str, flags: int) -> apsw.Connection:
-    connection = apsw.Connection(path, flags=flags)
+def _connect(path: str, flags: int) -> Connection:
+    connection = Connection(path, flags=flags)
     connection.set_busy_timeout(BUSY_MS)
     return connection
 
@@ -88,8 +122,8 @@ def _inspect(path: str) -> None:
         connection.close()
 
 
-def _check_owner(connection: apsw.Connection, path: str) -> None:
-    if connection.pragma("application_id") == APPLICATION_ID:
+def _check_owner(connection: Connection, path: str) -> None:
+    if connection.execute(_OWNER).get == APPLICATION_ID:
         return
     if not connection.execute(_IS_EMPTY).get:
         msg = f"{path} is a database of another program"
@@ -99,15 +133,15 @@ def _check_owner(connection: apsw.Connection, path: str) -> None:
 def _migrate(path: str) -> None:
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
-        if connection.pragma("application_id") != APPLICATION_ID:
-            connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("journal_mode", "wal")
+        if connection.execute(_OWNER).get != APPLICATION_ID:
+            connection.execute(_OWN)
+        connection.execute("PRAGMA journal_mode = WAL")
         _run_migrations(connection)
     finally:
         connection.close()
 
 
-def _run_migrations(connection: apsw.Connection) -> None:
+def _run_migrations(connection: Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     # Planned again under the write lock: another process may have been faster.
     for one in migrations.plan(_applied(connection), migrations.known("sqlite")):
@@ -117,7 +151,7 @@ def _run_migrations(connection: apsw.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _applied(connection: apsw.Connection) -> list[migrations.Applied]:
+def _applied(connection: Connection) -> list[migrations.Applied]:
     if not connection.execute(_HAS_MIGRATIONS).get:
         return []
-    return [migrations.Applied(number, checksum) for number, checksum in connection.execute(_APPLIED)]
+    return [migrations.Applied(number, checksum) for number, checksum in connection.execute(_APPLIED).fetchall()]

@@ -16,12 +16,13 @@ _FULL: Final = (apsw.FullError, apsw.ReadOnlyError, apsw.PermissionsError)
 _DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError)
 
 
-def translated(error: apsw.Error, system_errno: int = 0) -> StoreUnavailable:
+def translated(error: apsw.Error, system_errno: int = 0) -> StoreUnavailable | AssertionError:
     """Give the contract's error for SQLite's; `system_errno` is the connection's, from just after the error.
 
-    A constraint that fails is no failure of the store but of the caller, and stays what it is: an assertion.
+    A constraint that fails is no failure of the store but of its caller.
     """
-    assert not isinstance(error, apsw.ConstraintError), error
+    if isinstance(error, apsw.ConstraintError):
+        return AssertionError(str(error))
     if isinstance(error, _DAMAGED):
         return StoreDamaged(str(error))
     if isinstance(error, _FULL) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):

@@ -9,7 +9,6 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-import apsw
 import msgspec
 
 from board.store.contract import Acks, BoardExists, BoardRow, HeadMoved, TokenRow
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from board.store.contract import Record, WorkerRow
+    from board.store.sqlite.connections import Connection
     from schema.limits import Settings
 
 SEQ_BITS: Final = 40
@@ -63,7 +63,7 @@ _ACKS: Final = """
 _ADD_TOKEN: Final = """
     INSERT INTO tokens (id, digest, role, worker, board, created_us, expires_us, revoked_us)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
+"""  # noqa: S105 -- a statement
 _REVOKE: Final = """
     UPDATE tokens SET revoked_us = :at_us
     WHERE revoked_us = 0 AND ((:id <> '' AND id = :id) OR (:worker <> '' AND worker = :worker))
@@ -74,7 +74,7 @@ _PROBE: Final = "UPDATE probes SET times = times + 1"
 _KIND_OF: Final[dict[type, str]] = {kind: str(kind.__struct_config__.tag) for kind in AnyEvent.__args__}
 
 
-def board_id(connection: apsw.Connection, name: str) -> int:
+def board_id(connection: Connection, name: str) -> int:
     """Give the number of a board. Raises KeyError where there is none."""
     number = connection.execute(_BOARD_ID, (name,)).get
     if number is None:
@@ -82,7 +82,7 @@ def board_id(connection: apsw.Connection, name: str) -> int:
     return number
 
 
-def create_board(connection: apsw.Connection, name: str, settings: Settings) -> BoardRow:
+def create_board(connection: Connection, name: str, settings: Settings) -> BoardRow:
     """Make a board. Raises BoardExists."""
     epoch = secrets.token_hex(8)
     connection.execute(_ADD_BOARD, (name, epoch, encode(settings).decode(), time.time_ns() // 1000))
@@ -91,7 +91,7 @@ def create_board(connection: apsw.Connection, name: str, settings: Settings) -> 
     return BoardRow(name, epoch, 0, settings)
 
 
-def append(connection: apsw.Connection, board: str, records: Sequence[Record]) -> None:
+def append(connection: Connection, board: str, records: Sequence[Record]) -> None:
     """Store consecutive records at the head of a board. Raises HeadMoved."""
     number = board_id(connection, board)
     first, last = records[0].seq, records[-1].seq
@@ -121,7 +121,7 @@ def _about_ids(base: int, event: AnyEvent) -> tuple[int | None, int | None]:
     return (None if subject is None else base | subject), None
 
 
-def _insert(connection: apsw.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+def _insert(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
     start = 0
     for size in _STEPS:
         while len(rows) - start >= size:
@@ -131,19 +131,19 @@ def _insert(connection: apsw.Connection, statement: str, rows: list[tuple[Any, .
             start += size
 
 
-def save_checkpoint(connection: apsw.Connection, board: str, seq: int, state: bytes) -> None:
+def save_checkpoint(connection: Connection, board: str, seq: int, state: bytes) -> None:
     """Keep a checkpoint if it is newer."""
     connection.execute(_SAVE_CHECKPOINT, (board_id(connection, board), seq, state))
 
 
-def save_workers(connection: apsw.Connection, board: str, rows: Sequence[WorkerRow]) -> None:
+def save_workers(connection: Connection, board: str, rows: Sequence[WorkerRow]) -> None:
     """Add or update workers."""
     number = board_id(connection, board)
     for row in rows:
         connection.execute(_SAVE_WORKER, (number, row.name, row.root, row.first_seen_us, row.last_seen_us))
 
 
-def ack(connection: apsw.Connection, board: str, worker: str, through: int | None, seqs: Collection[int]) -> Acks:
+def ack(connection: Connection, board: str, worker: str, through: int | None, seqs: Collection[int]) -> Acks:
     """Acknowledge, and give what is acknowledged now."""
     number = board_id(connection, board)
     if through is not None:
@@ -154,23 +154,23 @@ def ack(connection: apsw.Connection, board: str, worker: str, through: int | Non
     return acks(connection, number, worker)
 
 
-def acks(connection: apsw.Connection, number: int, worker: str) -> Acks:
+def acks(connection: Connection, number: int, worker: str) -> Acks:
     """Give what a worker of the board of this number acknowledged."""
     through, seqs = connection.execute(_ACKS, (number, worker)).get
     return Acks(through, frozenset(msgspec.json.decode(seqs, type=list[int])))
 
 
-def add_token(connection: apsw.Connection, row: TokenRow) -> None:
+def add_token(connection: Connection, row: TokenRow) -> None:
     """Keep a token."""
     connection.execute(_ADD_TOKEN, msgspec.structs.astuple(row))
 
 
-def revoke_tokens(connection: apsw.Connection, token_id: str, worker: str, at_us: int) -> list[TokenRow]:
+def revoke_tokens(connection: Connection, token_id: str, worker: str, at_us: int) -> list[TokenRow]:
     """Revoke tokens that were not revoked before, and give them, oldest first."""
     said = {"id": token_id, "worker": worker, "at_us": at_us}
     return [TokenRow(*row[1:]) for row in sorted(connection.execute(_REVOKE, said).fetchall())]
 
 
-def probe(connection: apsw.Connection) -> None:
+def probe(connection: Connection) -> None:
     """Write one row that means nothing."""
     connection.execute(_PROBE)

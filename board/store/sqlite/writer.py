@@ -15,8 +15,9 @@ import logging
 import threading
 import time
 from contextlib import suppress
+from itertools import groupby
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import apsw
 
@@ -27,7 +28,10 @@ from board.store.sqlite.faults import translated
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from board.store.sqlite.connections import Connection
+
 T = TypeVar("T")
+Work: TypeAlias = "Callable[[Connection], T]"
 
 GROUP_JOBS: Final = 256
 """The most jobs of one transaction. It bounds how long the first of them waits for the last."""
@@ -50,6 +54,9 @@ LARGE_PAGES: Final = 16 * PASSIVE_PAGES
 TRUNCATE_WAIT_MS: Final = 250
 """Milliseconds that it waits for them. Readers stay for one statement or a few."""
 
+Sync = Literal["FULL", "NORMAL"]
+"""Whether a commit is on the disk when it returns, or only in the order of all commits."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -61,7 +68,7 @@ class Job(Generic[T]):
 
     __slots__ = ("answer", "derived", "loop", "work")
 
-    def __init__(self, work: Callable[[apsw.Connection], T], *, derived: bool) -> None:
+    def __init__(self, work: Callable[[Connection], T], *, derived: bool) -> None:
         self.work = work
         self.derived = derived
         self.loop = asyncio.get_running_loop()
@@ -80,21 +87,21 @@ class Failed:
 class Writer:
     """The thread. `chore` does one piece of what can be done later, and says whether more is left."""
 
-    def __init__(self, path: str, chore: Callable[[apsw.Connection], bool]) -> None:
+    def __init__(self, path: str, chore: Callable[[Connection], bool]) -> None:
         self._path = path
         self._chore = chore
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="board-writer", daemon=True)
-        self._connection: apsw.Connection | None = None
-        self._wal = _Wal()
-        self._chores_left = True
-        self._chores_done_s = 0.0
+        self._connection: Connection | None = None
+        self._wal = Wal()
+        self._patience_s: float | None = 0.0
+        self._tidied_s = 0.0
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
-    def submit(self, work: Callable[[apsw.Connection], T], *, derived: bool = False) -> asyncio.Future[T]:
+    def submit(self, work: Callable[[Connection], T], *, derived: bool = False) -> asyncio.Future[T]:
         """Hand over a job. It is carried out even where nobody waits for its answer."""
         job = Job(work, derived=derived)
         self._queue.put(job)
@@ -106,46 +113,134 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        open_ = True
-        while open_:
+        jobs: list[Job[Any] | None] = []
+        while None not in jobs:
             jobs = self._take()
-            open_ = None not in jobs
-            for run in _runs([job for job in jobs if job is not None]):
-                self._carry_out(run)
-            if not self._queue.qsize() or time.monotonic() - self._chores_done_s > CHORE_EVERY_S:
+            for derived, run in groupby(filter(None, jobs), lambda job: job.derived):
+                self._carry_out(list(run), "NORMAL" if derived else "FULL")
+            if not jobs or time.monotonic() - self._tidied_s > CHORE_EVERY_S:
                 self._tidy(idle=not jobs)
         self._disconnect()
 
     def _take(self) -> list[Job[Any] | None]:
         jobs: list[Job[Any] | None] = []
         with suppress(Empty):
-            jobs.append(self._queue.get(timeout=IDLE_S if self._chores_left else None))
+            jobs.append(self._queue.get(timeout=self._patience_s))
             while len(jobs) < GROUP_JOBS:
                 jobs.append(self._queue.get_nowait())
         return jobs
 
-    def _carry_out(self, jobs: Sequence[Job[Any]]) -> None:
+    def _carry_out(self, jobs: Sequence[Job[Any]], sync: Sync) -> None:
+        self._patience_s = IDLE_S
         try:
-            outcomes = self._transact(jobs)
-        except StoreUnavailable as error:
+            outcomes = self._transact([job.work for job in jobs], sync)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is for those who wait
             outcomes = [Failed(error)] * len(jobs)
-        self._chores_left = True
         # All jobs of a store come from one loop. Where that is closed by now, nobody waits for an answer.
         with suppress(RuntimeError):
             jobs[0].loop.call_soon_threadsafe(_answer, jobs, outcomes)
 
-    def _transact(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        attempt = _attempt if len(jobs) > 1 else _attempt_alone
+    def _transact(self, works: Sequence[Work[Any]], sync: Sync) -> list[Any]:
         connection = self._connected()
         try:
-            if jobs[0].derived:
+            if sync == "NORMAL":
                 connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("BEGIN IMMEDIATE")
-            outcomes = [attempt(connection, job) for job in jobs]
+            outcomes = [_attempt(connection, work, alone=len(works) == 1) for work in works]
             if connection.in_transaction:
                 connection.execute("COMMIT")
-            if jobs[0].derived:
+            if sync == "NORMAL":
                 connection.execute("PRAGMA synchronous = FULL")
-        except apsw.Error as error:
-            raise self._recovered(connection, error) from error
+        except Exception as error:
+            # Closing rolls back, and the next transaction starts from a connection that is known to sync.
+            system_errno = connection.system_errno
+            self._disconnect()
+            raise (translated(error, system_errno) if isinstance(error, apsw.Error) else error) from error
         return outcomes
+
+    def _tidy(self, *, idle: bool) -> None:
+        self._tidied_s = time.monotonic()
+        try:
+            (more,) = self._transact([self._chore], "NORMAL")
+            self._wal.checkpoint(self._connected(), idle=idle)
+        except (StoreUnavailable, apsw.Error) as error:
+            _log.warning("indexing or checkpoint put off: %s", error)
+            more = False
+        # A busy writer that found a moment goes back to waiting for jobs; an idle one goes on with its chores.
+        self._patience_s = (0.0 if idle else IDLE_S) if more is True else None
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            try:
+                self._connection = connections.writer(self._path)
+            except apsw.Error as error:
+                raise translated(error) from error
+            self._wal.watch(self._connection)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # A close that fails has nothing left to save: what was committed is in the file.
+            with suppress(apsw.Error):
+                connection.close()
+
+
+class Wal:
+    """How long the WAL is, and when it is checkpointed."""
+
+    def __init__(self) -> None:
+        self._pages = 0
+        self._done_pages = 0
+
+    def watch(self, connection: Connection) -> None:
+        """Follow the commits of this connection."""
+        connection.set_wal_hook(self._grown)
+
+    def _grown(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
+        if pages < self._pages:
+            self._done_pages = 0
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def checkpoint(self, connection: Connection, *, idle: bool) -> None:
+        """Checkpoint where it is time to. One that fails is tried again when the WAL has grown by as much again."""
+        if self._pages - self._done_pages < (PASSIVE_PAGES if idle else BUSY_PAGES):
+            return
+        self._done_pages = self._pages
+        if self._pages < LARGE_PAGES:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        else:
+            self._truncate(connection)
+
+    def _truncate(self, connection: Connection) -> None:
+        connection.set_busy_timeout(TRUNCATE_WAIT_MS)
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            connection.set_busy_timeout(connections.BUSY_MS)
+
+
+def _attempt(connection: Connection, work: Work[T], *, alone: bool) -> T | Failed:
+    if not alone:
+        connection.execute("SAVEPOINT job")
+    try:
+        outcome: T | Failed = work(connection)
+    except Exception as error:
+        if not connection.in_transaction:
+            raise
+        outcome = Failed(translated(error) if isinstance(error, apsw.Error) else error)
+        connection.execute("ROLLBACK" if alone else "ROLLBACK TO job")
+    if not alone:
+        connection.execute("RELEASE job")
+    return outcome
+
+
+def _answer(jobs: Sequence[Job[Any]], outcomes: Sequence[Any]) -> None:
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if job.answer.done():
+            continue
+        if isinstance(outcome, Failed):
+            job.answer.set_exception(outcome.error)
+        else:
+            job.answer.set_result(outcome)

@@ -1,0 +1,155 @@
+"""The composition root: the only place that names concrete parts and wires them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+import uvicorn
+import uvloop
+
+from board.http.app import make_app
+from board.http.metrics import Metrics
+from board.logs import configure
+from board.service.access import Access, is_loopback
+from board.service.clock import Clock, SystemClock
+from board.service.service import Service
+from board.store.contract import StoreUnavailable
+from board.store.memory import MemoryStore
+from board.store.sqlite import SqliteStore
+from board.stream.streams import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from board.settings import ServerSettings
+    from board.store.contract import Store
+
+log = structlog.get_logger()
+
+REFUSED: Final = 2
+"""Exit status of a server that may not start as it was told to."""
+
+FAILED: Final = 1
+
+
+def make_store(settings: ServerSettings) -> Store:
+    """Make the store that the settings name, not yet open."""
+    kind, _, where = settings.store.partition(":")
+    if kind == "sqlite":
+        return SqliteStore(where, read_threads=settings.read_threads)
+    if kind == "memory":
+        return MemoryStore()
+    msg = f"the store {kind!r} is not built yet"
+    raise NotImplementedError(msg)
+
+
+@asynccontextmanager
+async def open_store(settings: ServerSettings) -> AsyncIterator[Store]:
+    """Open the store, migrated to this version, for as long as the block runs."""
+    store = make_store(settings)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def open_tokens(settings: ServerSettings) -> AsyncIterator[Access]:
+    """Open the tokens of a store, for the command line."""
+    async with open_store(settings) as store:
+        access = Access(store, SystemClock(), secret=settings.secret)
+        await access.refresh()
+        yield access
+
+
+def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
+    """Serve until told to stop by SIGTERM or SIGINT. Gives the exit status: 0, or 2 when it refuses to start."""
+    configure(settings)
+    server = Server(settings, clock or SystemClock())
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(server.run())
+    except StoreUnavailable as error:
+        log.error("store.failed", store=settings.store.partition("@")[2] or settings.store, reason=str(error))  # noqa: TRY400
+        return FAILED
+
+
+class Server:
+    """One server process: store, service, surfaces, and the socket that they share."""
+
+    def __init__(self, settings: ServerSettings, clock: Clock) -> None:
+        self._settings = settings
+        store = make_store(settings)
+        self._service = Service(store, clock, settings)
+        self._streams = Streams(self._service, store, settings)
+        self._metrics = Metrics()
+        self._metrics.watch(self._service, self._streams)
+
+    async def run(self) -> int:
+        """Start everything, serve, and end everything."""
+        await self._service.start()
+        try:
+            if not self._may_listen():
+                return REFUSED
+            await self._serve()
+        finally:
+            await self._service.close()
+        return 0
+
+    def _may_listen(self) -> bool:
+        if not self._service.access.open_mode:
+            return True
+        host = self._settings.host
+        if self._settings.fd is None and not is_loopback(host):
+            sentence = "no token was ever made, so only a loopback address may be served"
+            log.error("server.refused", host=host, reason=sentence, action="make one with `board token create`")
+            return False
+        log.warning("server.open_mode", reason="no token was ever made: everyone on this machine is an admin")
+        return True
+
+    async def _serve(self) -> None:
+        listener = self._listener()
+        server = uvicorn.Server(self._config())
+        server_task = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
+        self._streams.start()
+        name = listener.getsockname()
+        host = f"[{name[0]}]" if ":" in name[0] else name[0]
+        log.info("server.listening", url=f"http://{host}:{name[1]}", store=self._settings.store.partition("@")[2] or self._settings.store)  # noqa: E501
+        try:
+            await server_task
+        finally:
+            await self._streams.close()
+            log.info("server.stopped")
+
+    def _listener(self) -> socket.socket:
+        if self._settings.fd is not None:
+            return socket.socket(fileno=self._settings.fd)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            self._settings.host, self._settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(4096)
+        listener.setblocking(False)  # noqa: FBT003 -- socket's own signature
+        return listener
+
+    def _config(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            make_app(self._service, self._metrics),
+            ws=self._streams.protocol_class(),
+            http="httptools",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            backlog=4096,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(self._settings.drain_s) or 1,
+        )
+

@@ -1,0 +1,231 @@
+"""What people see: one line for an event, tables for claims and conflicts, and the reasons of a refusal.
+
+Whatever a note holds was written by somebody else, so no character of it may steer the terminal: all but printable ones
+are shown as escapes. Numbers that are copied (seqs, ids, scopes) are never wrapped or cut.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from board.cli.durations import span_of
+from schema.codec import us_of_text
+from schema.events import (
+    AboutClaim,
+    AboutConflict,
+    AboutNote,
+    AnyEvent,
+    ClaimGranted,
+    ClaimNarrowed,
+    ClaimQueued,
+    ClaimRefused,
+    ClaimReleased,
+    ClaimRenewed,
+    ClaimTransferred,
+    ConflictClosed,
+    Note,
+    NoteRetracted,
+    PatchInvalidated,
+    PatchSuperseded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from schema.codes import Problem
+    from workers.client.answers import ClaimView, Conflict
+
+_WIDE: Final = 10_000
+"""Columns of an output that is no terminal: whoever reads it wants whole lines."""
+
+_STYLES: Final = {"FAIL": "red", "FACT": "green", "CLAIM": "yellow", "PATCH_SUMMARY": "cyan"}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Give a console that colours only a terminal and folds nothing elsewhere."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True, width=_WIDE)
+
+
+def plain(text: str) -> str:
+    """Show what does not print as an escape: control characters, line ends, and marks that turn the text around."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def plain_block(text: str) -> str:
+    """Show a text of several lines: as `plain`, but for line ends and tabs."""
+    return "".join(char if char in "\n\t" else plain(char) for char in text)
+
+
+def event_line(event: AnyEvent) -> Text:
+    """Say one event on one line: seq, time, type or kind, author, text, scope."""
+    what = event.type if isinstance(event, Note) else str(event.__struct_config__.tag)
+    line = Text(f"{event.seq:>6}  {clock(event.at)}  ")
+    line.append(f"{what:<15}", _STYLES.get(what, "" if isinstance(event, Note) else "dim"))
+    line.append(f"  {plain(event.author):<14}  ", "bold")
+    line.append(plain(says(event)))
+    where = scope_of(event)
+    if where:
+        line.append(f"  [{plain(' '.join(where))}]", "blue")
+    return line
+
+
+def clock(at: str) -> str:
+    """Say a time to the second, in UTC."""
+    return at[:19] + "Z" if at else "-"
+
+
+def says(event: AnyEvent) -> str:
+    """Say in words what an event tells."""
+    match event:
+        case Note():
+            return _says_note(event)
+        case AboutClaim():
+            return _says_claim(event)
+        case AboutConflict():
+            first, second = zip(event.claims, event.holders, strict=True)
+            ended = f" ended: {event.how}" if isinstance(event, ConflictClosed) else ""
+            return f"{first[0]} of {first[1]} and {second[0]} of {second[1]}{ended}"
+        case AboutNote():
+            return _says_about_note(event)
+
+
+def scope_of(event: AnyEvent) -> tuple[str, ...]:
+    """Give the targets that an event is about."""
+    match event:
+        case Note():
+            return tuple(dict.fromkeys((*event.scope, *event.files)))
+        case ClaimRefused() | ClaimNarrowed():
+            return event.scope
+        case AboutConflict():
+            return event.overlap
+        case _:
+            return ()
+
+
+def _says_note(note: Note) -> str:
+    more = (
+        f"until {clock(note.expires_at)}" if note.expires_at else "",
+        f"evidence: {note.evidence}" if note.evidence else "",
+        f"risk: {note.risk}" if note.risk else "",
+        f"exit {note.run.exit_code} of {note.run.command}" if note.run is not None else "",
+        " ".join(f"{ref.rel} {ref.seq}" for ref in note.refs),
+        f"to {', '.join(note.to)}" if note.to else "",
+        "stale" if note.stale else "",
+        f"{note.detail_bytes} bytes more: board unfold {note.seq}" if note.detail_bytes else "",
+    )
+    marks = "; ".join(mark for mark in more if mark)
+    said = note.text or note.idea
+    return f"{said} ({marks})" if marks else said
+
+
+def _says_claim(event: AboutClaim) -> str:
+    match event:
+        case ClaimRefused():
+            return f"{event.text} ({event.reason}: {event.claim} of {event.holder})"
+        case ClaimReleased():
+            words = f"{event.claim} of {event.holder}: {event.outcome}", event.text, event.reason
+            return " - ".join(word for word in words if word)
+        case ClaimTransferred():
+            return f"{event.claim} from {event.giver} to {event.holder}"
+        case ClaimGranted() | ClaimRenewed():
+            return f"{event.claim} of {event.holder} until {clock(event.expires_at)}"
+        case ClaimQueued():
+            blockers = ", ".join(f"{blocker.claim} of {blocker.holder}" for blocker in event.blockers)
+            return f"{event.claim} of {event.holder} waits for {blockers}"
+        case _:
+            return f"{event.claim} of {event.holder}"
+
+
+def _says_about_note(event: AboutNote) -> str:
+    match event:
+        case NoteRetracted():
+            return f"{event.note}: {event.reason}" if event.reason else str(event.note)
+        case PatchSuperseded() | PatchInvalidated():
+            return f"{event.note} by {event.by}"
+        case _:
+            return str(event.note)
+
+
+def event_lines(events: Iterable[AnyEvent]) -> RenderableType:
+    """Say events, one a line."""
+    return Group(*(event_line(event) for event in events))
+
+
+def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Give a table whose columns are neither wrapped nor cut but for the last, which is wrapped on a terminal."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    cells = [[plain(cell) for cell in row] for row in rows]
+    for index, column in enumerate(columns):
+        width = max((len(row[index]) for row in cells), default=0)
+        last = index == len(columns) - 1
+        made.add_column(column, no_wrap=not last, min_width=None if last else max(width, len(column)), overflow="fold")
+    for row in cells:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def claims_table(claims: Sequence[ClaimView], now_us: int) -> RenderableType:
+    """Show who holds what: the seq, the holder, how, since when, for how much longer, conflicts, scope and intent."""
+    if not claims:
+        return Text("no claims")
+    rows = [
+        (
+            str(claim.claim),
+            claim.holder,
+            claim.state,
+            clock(claim.at),
+            left_of(claim.expires_at, now_us),
+            " ".join(f"{conflict.claim}:{conflict.holder}" for conflict in claim.conflicts) or "-",
+            " ".join(claim.scope),
+            claim.text,
+        )
+        for claim in claims
+    ]
+    return table("claim", "holder", "state", "since", "left", "conflicts", "scope", "what for", rows=rows)
+
+
+def conflicts_table(conflicts: Sequence[Conflict], now_us: int) -> RenderableType:
+    """Show who is in the way: what of, until when, and what for."""
+    rows = [
+        (
+            str(conflict.claim),
+            conflict.holder,
+            " ".join(conflict.overlap) + (" (possibly)" if conflict.possible else ""),
+            f"{clock(conflict.expires_at)} ({left_of(conflict.expires_at, now_us)} left)",
+            conflict.text,
+        )
+        for conflict in conflicts
+    ]
+    return table("claim", "holder", "holds", "until", "what for", rows=rows)
+
+
+def left_of(expires_at: str, now_us: int) -> str:
+    """Say how much of a lease is left by this machine's clock."""
+    return span_of((us_of_text(expires_at) - now_us) / 1e6) if expires_at else "-"
+
+
+def now_us() -> int:
+    """Read this machine's clock."""
+    return round(datetime.now(UTC).timestamp() * 1e6)
+
+
+def refusal(refused: Problem, *, action: str, now_us: int) -> RenderableType:
+    """Say a refusal: its code and sentence, who is in the way, what is free, and what to do."""
+    from workers.client.answers import conflicts_of, free_of  # noqa: PLC0415 -- heavy, and only needed here
+
+    parts: list[RenderableType] = [Text(f"{refused.code}: {plain(refused.detail)}", style="red")]
+    conflicts = conflicts_of(refused)
+    if conflicts:
+        parts.append(conflicts_table(conflicts, now_us))
+    free = free_of(refused)
+    if free:
+        parts.append(Text(f"free: {plain(' '.join(free))}"))
+    if action:
+        parts.append(Text(plain(action)))
+    return Group(*parts)

@@ -1,0 +1,71 @@
+"""What the server counts, for Prometheus. Board and worker names are no labels: one team never sees another's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import Metric
+
+    from board.service.service import Service
+    from board.stream.streams import Streams
+
+CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The registry of one server."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "board_http_requests", "HTTP requests by route and status.", ("route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "board_http_request_seconds",
+            "Seconds from the request's head to the answer.",
+            ("route",),
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+
+    def watch(self, service: Service, streams: Streams) -> None:
+        """Count what these hold, at the time that it is asked for."""
+        self._registry.register(_Gauges(service, streams))
+
+    def request(self, route: str, status: int, took_s: float) -> None:
+        """Count one request."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(took_s)
+
+    def render(self) -> tuple[bytes, str]:
+        """The text that Prometheus reads, and its type."""
+        return generate_latest(self._registry), CONTENT_TYPE
+
+
+class _Gauges(Collector):
+    def __init__(self, service: Service, streams: Streams) -> None:
+        self._service = service
+        self._streams = streams
+
+    def collect(self) -> Iterable[Metric]:
+        boards = self._service.boards.opened()
+        values = {
+            "board_streams_open": ("Open streams.", self._streams.count),
+            "board_streams_stalled": ("Streams closed because their reader did not keep up.", self._streams.stalled),
+            "board_events": ("Events in all logs.", sum(board.state.seq for board in boards)),
+            "board_leases": ("Claims that are held or wait.", sum(len(board.state.leases) for board in boards)),
+            "board_conflicts_open": ("Open conflicts.", sum(len(board.state.conflicts) for board in boards)),
+            "board_writer_queue_notes": ("Notes that wait to be written.", sum(b.writer.queued_notes for b in boards)),
+            "board_events_delivered": ("Events handed to streams.", sum(b.channel.delivered for b in boards)),
+            "board_boards_open": ("Boards that are served.", len(boards)),
+        }
+        for name, (what, value) in values.items():
+            yield GaugeMetricFamily(name, what, value=float(value))

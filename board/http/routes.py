@@ -1,0 +1,198 @@
+"""The one table of what HTTP serves: path, method, guard, what is asked, what is answered.
+
+The routes of Litestar, the OpenAPI document and the test that lists every guard are all made from `ROUTES`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from board.http import calls
+from board.service import questions
+from schema.notes import Batch, Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Guard = Literal["open", "reader", "worker", "admin"]
+"""Who may call: anyone, or a token of this role at least (in open mode everyone is an admin)."""
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path.
+
+    `answers` maps the statuses of success to what they mean; `codes` are the refusals beyond those that every route
+    shares (see `board.http.openapi`).
+    """
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    guard: Guard
+    call: Callable[..., Awaitable[Any]]
+    query: type[questions.Question] | None = None
+    body: Any = None
+    body_optional: bool = False
+    answers: dict[int, str]
+    codes: tuple[str, ...] = ()
+    media: str = "application/json"
+
+    @property
+    def name(self) -> str:
+        """A stable name: what metrics and logs call the route."""
+        return self.call.__name__
+
+
+_BOARD: Final = "/v1/boards/{board}"
+
+
+def _get(path: str, call: Callable[..., Awaitable[Any]], answer: str, **more: Any) -> Route:  # noqa: ANN401
+    guard = more.pop("guard", "reader")
+    return Route(method="GET", path=path, guard=guard, call=call, answers={200: answer}, **more)
+
+
+def _post(path: str, call: Callable[..., Awaitable[Any]], answers: dict[int, str], **more: Any) -> Route:  # noqa: ANN401
+    guard = more.pop("guard", "worker")
+    return Route(method="POST", path=path, guard=guard, call=call, answers=answers, **more)
+
+
+_WRITE_CODES: Final = ("over_limit", "bad_target", "unknown_ref", "unknown_recipient", "placeholder_evidence")
+_CLAIM_CODES: Final = ("claim_not_found", "claim_ended")
+
+ROUTES: Final[tuple[Route, ...]] = (
+    _post(
+        f"{_BOARD}/notes",
+        calls.post_note,
+        {201: "Stored.", 202: "Stored; the claim waits.", 200: "Stored before, with the same content."},
+        body=Draft,
+        codes=(*_WRITE_CODES, "claim_conflict", "would_deadlock", "key_reused"),
+    ),
+    _post(
+        f"{_BOARD}/notes/batch",
+        calls.post_batch,
+        {201: "All stored, with consecutive seqs."},
+        body=Batch,
+        codes=(*_WRITE_CODES, "claim_conflict", "would_deadlock", "key_reused"),
+    ),
+    _get(f"{_BOARD}/notes", calls.notes, "A page of notes.", query=questions.NotesQuery, codes=("bad_target",)),
+    _get(f"{_BOARD}/notes/{{seq}}", calls.note, "One note.", codes=("note_not_found",)),
+    _get(
+        f"{_BOARD}/notes/{{seq}}/detail",
+        calls.detail,
+        "The long text of a note.",
+        codes=("note_not_found", "detail_not_found"),
+    ),
+    _post(
+        f"{_BOARD}/notes/{{seq}}/retract",
+        calls.retract,
+        {200: "Taken back, now or before."},
+        body=questions.RetractBody,
+        body_optional=True,
+        codes=("note_not_found", "over_limit"),
+    ),
+    _get(f"{_BOARD}/events", calls.events, "A page of events of every kind.", query=questions.EventsQuery),
+    _post(
+        f"{_BOARD}/claims/check",
+        calls.check,
+        {200: "What stands in the way. Nothing was written."},
+        guard="reader",
+        body=questions.CheckBody,
+        codes=("bad_target", "over_limit"),
+    ),
+    _get(f"{_BOARD}/claims", calls.list_claims, "Claims.", query=questions.ClaimsQuery, codes=("bad_target",)),
+    _post(
+        f"{_BOARD}/claims/{{seq}}/renew",
+        calls.renew,
+        {200: "The lease as it is now."},
+        body=questions.RenewBody,
+        body_optional=True,
+        codes=(*_CLAIM_CODES, "over_limit"),
+    ),
+    _post(
+        f"{_BOARD}/claims/{{seq}}/release",
+        calls.release,
+        {200: "Released, now or before."},
+        body=questions.ReleaseBody,
+        body_optional=True,
+        codes=("claim_not_found", "over_limit", "unknown_recipient"),
+    ),
+    _post(
+        f"{_BOARD}/claims/{{seq}}/narrow",
+        calls.narrow,
+        {200: "The claim as it is now."},
+        body=questions.NarrowBody,
+        codes=(*_CLAIM_CODES, "bad_target", "over_limit"),
+    ),
+    _post(
+        f"{_BOARD}/claims/{{seq}}/transfer",
+        calls.transfer,
+        {200: "The claim as it is now."},
+        body=questions.TransferBody,
+        codes=(*_CLAIM_CODES, "unknown_recipient", "reserved_name", "claim_conflict", "would_deadlock", "over_limit"),
+    ),
+    _get(f"{_BOARD}/conflicts", calls.list_conflicts, "Conflicts.", query=questions.ConflictsQuery),
+    _get(f"{_BOARD}/search", calls.search, "Notes that match, newest first.", query=questions.SearchQuery),
+    _get(
+        f"{_BOARD}/export",
+        calls.export,
+        "The log, one event a line, after a header.",
+        query=questions.ExportQuery,
+        media="application/x-ndjson",
+    ),
+    _get(f"{_BOARD}/workers", calls.workers, "Everyone ever seen on the board."),
+    Route(
+        method="PUT",
+        path=f"{_BOARD}/workers/me",
+        guard="worker",
+        call=calls.register,
+        body=questions.RegisterBody,
+        answers={200: "The root is kept."},
+        codes=("bad_target",),
+    ),
+    _post(
+        f"{_BOARD}/unread/ack",
+        calls.ack,
+        {200: "What is acknowledged now."},
+        guard="reader",
+        body=questions.AckBody,
+        codes=("position_from_future",),
+    ),
+    _get("/v1/boards", calls.list_boards, "The boards that the caller may see."),
+    _post(
+        "/v1/boards",
+        calls.create_board,
+        {201: "The new board."},
+        guard="admin",
+        body=questions.BoardBody,
+        codes=("board_exists", "over_limit"),
+    ),
+    _get(_BOARD, calls.board, "Settings, head, epoch and counts."),
+    _post("/v1/tickets", calls.make_ticket, {201: "A ticket for one stream."}, guard="reader", codes=("rate_limited",)),
+    _get("/v1/tokens", calls.list_tokens, "All tokens ever made.", guard="admin"),
+    _post(
+        "/v1/tokens",
+        calls.create_token,
+        {201: "The token, shown this once."},
+        guard="admin",
+        body=questions.TokenBody,
+        codes=("reserved_name",),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/tokens",
+        guard="admin",
+        call=calls.revoke_worker,
+        query=questions.RevokeQuery,
+        answers={200: "The tokens that were revoked."},
+        codes=("token_not_found",),
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/tokens/{id}",
+        guard="admin",
+        call=calls.revoke_token,
+        answers={200: "The token that was revoked."},
+        codes=("token_not_found",),
+    ),
+)

@@ -1,0 +1,194 @@
+"""Fan-out to the subscribers of this process.
+
+Readers that want the same share one encoding: they form a group, and each sweep encodes a group's frame once and hands
+the same bytes to every one of its readers. Sweeps clock themselves: what is committed while one runs goes out together
+in the next, so a quiet board is fast and a busy one is cheap, without a timer.
+
+A reader that lags leaves its group and is fed from the log (or from the tail, the newest events, which are kept in
+memory); it comes back when it has what its group has. So nobody's queue grows, and nobody waits for anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, Protocol
+
+from board.core.selection import selects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from board.core.history import Record
+    from board.core.scope import Target
+    from board.core.selection import Filter
+
+FRAME_BYTES: Final = 262_144
+"""The most that one frame holds, unless a single event is larger: under the 1 MiB that clients take by default."""
+
+_OPEN: Final = b'{"op":"events","events":['
+_CLOSE: Final = b"]}"
+
+
+class Reader(Protocol):
+    """One subscriber, as its group sees it."""
+
+    def deliver(self, frames: Sequence[bytes], seq: int) -> None:
+        """Take frames that bring the reader up to `seq`. Never blocks, never raises."""
+        ...
+
+
+def frame(payload: bytes) -> bytes:
+    """Make one unmasked, uncompressed text frame (RFC 6455, section 5.2)."""
+    size = len(payload)
+    if size < 126:
+        return b"\x81" + size.to_bytes(1, "big") + payload
+    if size < 65_536:
+        return b"\x81\x7e" + size.to_bytes(2, "big") + payload
+    return b"\x81\x7f" + size.to_bytes(8, "big") + payload
+
+
+def frames_of(bodies: Sequence[bytes]) -> list[bytes]:
+    """Join encoded events into `events` frames, each of at most `FRAME_BYTES` (or of one event)."""
+    frames: list[bytes] = []
+    start = size = 0
+    for index, body in enumerate(bodies):
+        if size and size + len(body) > FRAME_BYTES:
+            frames.append(_events_frame(bodies[start:index]))
+            start, size = index, 0
+        size += len(body) + 1
+    if start < len(bodies):
+        frames.append(_events_frame(bodies[start:]))
+    return frames
+
+
+def _events_frame(bodies: Sequence[bytes]) -> bytes:
+    return frame(_OPEN + b",".join(bodies) + _CLOSE)
+
+
+class Tail:
+    """The newest events of a board, in memory, bounded in bytes. It never has a hole."""
+
+    def __init__(self, head: int, limit_bytes: int) -> None:
+        self._records: deque[Record] = deque()
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
+        self.head = head
+        """The seq of the newest event that was ever added."""
+
+    @property
+    def reaches(self) -> int:
+        """The tail holds every event after this seq."""
+        return self._records[0].seq - 1 if self._records else self.head
+
+    def extend(self, records: Sequence[Record]) -> None:
+        """Add events that follow; drop the oldest over the bound."""
+        self._records.extend(records)
+        self._bytes += sum(len(record.body) for record in records)
+        self.head = records[-1].seq
+        while self._bytes > self._limit_bytes and len(self._records) > 1:
+            self._bytes -= len(self._records.popleft().body)
+
+    def body(self, seq: int) -> bytes | None:
+        """The encoded event, if the tail still holds it."""
+        index = seq - self.reaches - 1
+        return self._records[index].body if 0 <= index < len(self._records) else None
+
+    def after(self, seq: int) -> list[Record]:
+        """Give the events after `seq`, which must not lie before `reaches`."""
+        skip = max(0, seq - self.reaches)
+        count = len(self._records) - skip
+        if count <= 0:
+            return []
+        if count < 256:
+            newest = [self._records[-1 - index] for index in range(count)]
+            newest.reverse()
+            return newest
+        return list(self._records)[skip:]
+
+
+class Group:
+    """The readers of one board that want the same events."""
+
+    def __init__(self, where: Filter, spell: Callable[[str], Target]) -> None:
+        self.where = where
+        self.readers: dict[Reader, None] = {}
+        self._spell = spell
+        self._all = not where
+
+    def bodies(self, records: Sequence[Record]) -> list[bytes]:
+        """The encoded events that this group wants."""
+        if self._all:
+            return [record.body for record in records]
+        return [record.body for record in records if selects(self.where, record.event, self._spell)]
+
+
+class Channel:
+    """One board's fan-out."""
+
+    def __init__(self, head: int, spell: Callable[[str], Target], *, tail_bytes: int) -> None:
+        self.tail = Tail(head, tail_bytes)
+        self.swept = head
+        """What every reader in a group has been handed."""
+        self.delivered = 0
+        """How many events were handed to readers, over all of them."""
+        self._spell = spell
+        self._groups: dict[Filter, Group] = {}
+        self._scheduled = False
+
+    @property
+    def readers(self) -> int:
+        """How many readers are live."""
+        return sum(len(group.readers) for group in self._groups.values())
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Take events that are durable; they go out in the next sweep."""
+        self.tail.extend(records)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._sweep)
+
+    def join(self, reader: Reader, where: Filter) -> None:
+        """Add a reader that has everything up to `swept`."""
+        group = self._groups.get(where)
+        if group is None:
+            group = self._groups[where] = Group(where, self._spell)
+        group.readers[reader] = None
+
+    def leave(self, reader: Reader, where: Filter) -> None:
+        """Remove a reader, if it is there."""
+        group = self._groups.get(where)
+        if group is not None:
+            group.readers.pop(reader, None)
+            if not group.readers:
+                del self._groups[where]
+
+    def bodies_after(self, seq: int, where: Filter, *, max_bytes: int) -> tuple[list[bytes], int]:
+        """A page of what a reader at `seq` still needs up to `swept`, and the seq that it brings the reader to.
+
+        The tail must reach back to `seq`. The page holds one event at least, and else at most `max_bytes`.
+        """
+        group, size = Group(where, self._spell), 0
+        chosen: list[bytes] = []
+        for record in self.tail.after(seq):
+            if record.seq > self.swept:
+                break
+            bodies = group.bodies((record,))
+            size += sum(map(len, bodies))
+            if size > max_bytes and chosen:
+                return chosen, record.seq - 1
+            chosen += bodies
+        return chosen, max(seq, self.swept)
+
+    def _sweep(self) -> None:
+        self._scheduled = False
+        records = self.tail.after(self.swept)
+        self.swept = self.tail.head
+        for group in list(self._groups.values()):
+            bodies = group.bodies(records)
+            if not bodies:
+                continue
+            frames = frames_of(bodies)
+            self.delivered += len(bodies) * len(group.readers)
+            for reader in list(group.readers):
+                reader.deliver(frames, self.swept)

@@ -1,0 +1,202 @@
+"""Who calls, and what it may do: tokens, tickets, and open mode.
+
+A token is 256 random bits, so it is kept as a keyed BLAKE2b hash that is checked in microseconds: a slow hash only
+helps where a secret can be guessed. Tokens are looked up by that hash and never compared character by character.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from board.core.admission import check_worker_name
+from board.core.commands import Asker
+from board.store.contract import Role, TokenRow
+from schema.codes import ProblemError, problem
+from schema.limits import BOARD_NAME_PATTERN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from board.service.clock import Clock
+    from board.store.contract import Store
+
+ANONYMOUS: Final = "anonymous"
+TICKET_LIFE_S: Final = 60
+TICKETS: Final = 4096
+_BOARD_NAME: Final = re.compile(BOARD_NAME_PATTERN)
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who a caller is. `board` is the only board that it may use, empty for every board; `token` its token's id."""
+
+    worker: str
+    role: Role
+    board: str = ""
+    token: str = ""
+
+    @property
+    def admin(self) -> bool:
+        """Whether it may do what admins may."""
+        return self.role == "admin"
+
+    def asker(self, root: str | None) -> Asker:
+        """The identity as the core knows it."""
+        return Asker(self.worker, self.admin, root)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address to listen on is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """Knows the tokens. They are few, so all are kept in memory and read anew from the store by `refresh`."""
+
+    def __init__(self, store: Store, clock: Clock, *, secret: str = "") -> None:
+        self._store = store
+        self._clock = clock
+        self._secret = secret.encode()[:64]
+        self._by_digest: dict[bytes, TokenRow] = {}
+        self._tickets: dict[str, tuple[Identity, int]] = {}
+        self.on_revoke: Callable[[set[str]], None] = _ignore
+
+    async def refresh(self) -> None:
+        """Take in what was made or revoked elsewhere; streams of tokens that ended are told."""
+        self._take(await self._store.tokens())
+
+    def _take(self, rows: list[TokenRow]) -> None:
+        self._by_digest = {row.digest: row for row in rows}
+        ended = {row.id for row in rows if not self._lives(row)}
+        if ended:
+            self.on_revoke(ended)
+
+    def _lives(self, row: TokenRow) -> bool:
+        return not row.revoked_us and not (row.expires_us and row.expires_us <= self._clock.now_us())
+
+    @property
+    def open_mode(self) -> bool:
+        """Whether no token was ever made: everyone on this machine is an admin."""
+        return not self._by_digest
+
+    def identify(self, authorization: str | None, worker: str | None) -> Identity:
+        """Tell who calls, from the Authorization header and the X-Board-Worker header.
+
+        Raises ProblemError `unauthorized` without a live token, `identity_mismatch` where the header names another
+        worker than the token's, `reserved_name` for a name that no worker may have.
+        """
+        if self.open_mode:
+            name = worker or ANONYMOUS
+            if (wrong := check_worker_name(name)) is not None:
+                raise ProblemError(wrong)
+            return Identity(name, "admin")
+        return self._by_token(authorization, worker)
+
+    def _by_token(self, authorization: str | None, worker: str | None) -> Identity:
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.casefold() != "bearer" or not token.strip():
+            raise ProblemError(problem("unauthorized", "This board needs a token; none was sent."))
+        row = self._by_digest.get(self.digest(token.strip()))
+        if row is None or not self._lives(row):
+            raise ProblemError(problem("unauthorized", "The token is unknown, expired or revoked."))
+        if worker and worker != row.worker:
+            sentence = f"The token is {row.worker}'s, and the X-Board-Worker header says otherwise."
+            raise ProblemError(problem("identity_mismatch", sentence))
+        return Identity(row.worker, row.role, "" if row.role == "admin" else row.board, row.id)
+
+    def digest(self, token: str) -> bytes:
+        """The hash that a token is kept under."""
+        return blake2b(token.encode("utf-8", "replace"), key=self._secret, digest_size=32).digest()
+
+    async def create(self, *, role: Role, worker: str = "", board: str = "", expires_s: int = 0) -> tuple[str, TokenRow]:
+        """Make a token, durable on return. Gives the token itself, which is never shown again, and its row.
+
+        A worker's token is for one board, `main` where none is named. Raises ProblemError for a bad name.
+        """
+        name = worker or (role if role != "worker" else "")
+        wrong = check_worker_name(name)
+        if wrong is not None:
+            raise ProblemError(wrong)
+        if board and not _BOARD_NAME.fullmatch(board):
+            raise ProblemError(problem("invalid_field", f"{board!r} is no board's name.", field="board", value=board))
+        id_, now_us = secrets.token_hex(4), self._clock.now_us()
+        token = f"bt_{id_}_{secrets.token_urlsafe(32)}"
+        row = TokenRow(
+            id=id_,
+            digest=self.digest(token),
+            role=role,
+            worker=name,
+            board=board or ("" if role == "admin" else "main"),
+            created_us=now_us,
+            expires_us=now_us + expires_s * 1_000_000 if expires_s else 0,
+        )
+        await self._store.add_token(row)
+        await self.refresh()
+        return token, row
+
+    async def revoke(self, *, id: str = "", worker: str = "") -> list[TokenRow]:
+        """Revoke by id or by worker, at once and for good. Raises ProblemError `token_not_found`."""
+        rows = await self._store.revoke_tokens(id=id, worker=worker, at_us=self._clock.now_us())
+        await self.refresh()
+        if not rows:
+            raise ProblemError(problem("token_not_found", f"No live token of {id or worker!r}.", value=id or worker))
+        return rows
+
+    async def list(self) -> list[TokenRow]:
+        """All tokens ever made, oldest first."""
+        return await self._store.tokens()
+
+    def lives(self, identity: Identity) -> bool:
+        """Tell whether the identity's token still counts."""
+        if not identity.token:
+            return self.open_mode
+        return any(row.id == identity.token and self._lives(row) for row in self._by_digest.values())
+
+    def make_ticket(self, identity: Identity) -> tuple[str, int]:
+        """Make a ticket for one stream, for a browser that cannot send headers there: the ticket, and its end."""
+        now_us = self._clock.now_us()
+        self._tickets = {one: kept for one, kept in self._tickets.items() if kept[1] > now_us}
+        if len(self._tickets) >= TICKETS:
+            raise ProblemError(problem("rate_limited", f"{TICKETS} tickets are open.", limit=TICKETS, unit="tickets"))
+        ticket, end_us = secrets.token_urlsafe(24), now_us + TICKET_LIFE_S * 1_000_000
+        self._tickets[ticket] = (identity, end_us)
+        return ticket, end_us
+
+    def use_ticket(self, ticket: str) -> Identity:
+        """Take a ticket, once. Raises ProblemError `unauthorized`."""
+        identity, end_us = self._tickets.pop(ticket, (None, 0))
+        if identity is None or end_us <= self._clock.now_us() or not self.lives(identity):
+            raise ProblemError(problem("unauthorized", "The ticket is unknown, used, or over."))
+        return identity
+
+
+def check_board(identity: Identity, board: str) -> None:
+    """Refuse a board that is not this identity's: the answer is the same whether there is such a board or not."""
+    if identity.board and identity.board != board:
+        raise ProblemError(problem("forbidden", f"This token is for the board {identity.board!r} alone."))
+
+
+def check_writes(identity: Identity) -> None:
+    """Refuse a reader that wants to write."""
+    if identity.role == "reader":
+        raise ProblemError(problem("forbidden", "A reader's token may not write."))
+
+
+def check_admin(identity: Identity) -> None:
+    """Refuse who is no admin."""
+    if not identity.admin:
+        raise ProblemError(problem("forbidden", "Only an admin may do that."))
+
+
+def _ignore(_ended: set[str]) -> None:
+    return None

@@ -1,0 +1,182 @@
+"""The boards that this process serves: each opened once, with its writer, its fan-out and its workers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from board.core.fold import replay
+from board.core.history import Record
+from board.core.spelling import spell
+from board.core.state import State, thaw
+from board.hub import Channel
+from board.service.presence import Presence
+from board.service.writer import Writer
+from board.store.contract import StoreUnavailable
+from schema.codec import decode_event, us_of_text
+from schema.codes import ProblemError, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from board.core.scope import Target
+    from board.service.clock import Clock
+    from board.settings import ServerSettings
+    from board.store.contract import BoardRow, Row, Store
+
+log = structlog.get_logger()
+
+CHECKPOINT_EVENTS: Final = 20_000
+"""Events between two checkpoints: the most that a start has to fold again."""
+
+REPLAY_PAGE: Final = 2000
+
+FLUSH_S: Final = 5.0
+"""Seconds between two writes of when the workers last called."""
+
+
+class OpenBoard:
+    """One board that is being served."""
+
+    def __init__(self, row: BoardRow, state: State, presence: Presence, store: Store, clock: Clock, settings: ServerSettings) -> None:  # noqa: E501
+        self.row = row
+        self.presence = presence
+        self.clock = clock
+        self._store = store
+        self.channel = Channel(state.seq, self.spell, tail_bytes=settings.tail_bytes)
+        self.writer = Writer(
+            row.name,
+            store,
+            state,
+            presence,
+            clock,
+            queue_notes=settings.queue_notes,
+            on_commit=self.channel.publish,
+        )
+        self._checkpointed = state.seq
+
+    @property
+    def name(self) -> str:
+        """The board's name."""
+        return self.row.name
+
+    @property
+    def state(self) -> State:
+        """The durable state."""
+        return self.writer.settled
+
+    def spell(self, text: str) -> Target:
+        """Parse a target that was spelt before."""
+        settings = self.row.settings
+        return spell(text, case_insensitive=settings.case_insensitive, max_chars=settings.target_chars)
+
+    async def checkpoint(self, *, every: int = CHECKPOINT_EVENTS) -> None:
+        """Keep the state, if it has moved far enough since the last time."""
+        if self.state.seq - self._checkpointed >= every:
+            seq, frozen = self.state.seq, self.state.freeze()
+            await self._store.save_checkpoint(self.name, seq, frozen)
+            self._checkpointed = seq
+
+    async def flush(self) -> None:
+        """Write down when workers last called."""
+        rows = self.presence.take_unsaved()
+        if rows:
+            await self._store.save_workers(self.name, rows)
+
+    async def close(self) -> None:
+        """End the writer, then keep state and workers."""
+        await self.writer.stop()
+        try:
+            await self.flush()
+            await self.checkpoint(every=1)
+        except StoreUnavailable as error:
+            log.warning("board.close_failed", board=self.name, reason=str(error))
+
+
+class Boards:
+    """Opens boards when they are first asked for, and keeps them open."""
+
+    def __init__(self, store: Store, clock: Clock, settings: ServerSettings) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._open: dict[str, OpenBoard] = {}
+        self._opening: dict[str, asyncio.Task[OpenBoard]] = {}
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin the upkeep: checkpoints, and when workers last called."""
+        self._upkeep = asyncio.create_task(self._keep_up(), name="upkeep of the boards")
+
+    async def close(self) -> None:
+        """Close every board."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for board in self.opened():
+            await board.close()
+
+    def opened(self) -> list[OpenBoard]:
+        """The boards that are open now."""
+        return list(self._open.values())
+
+    async def get(self, name: str) -> OpenBoard:
+        """Give a board, opening it if need be. Raises ProblemError `board_not_found` or `store_unavailable`."""
+        board = self._open.get(name)
+        if board is not None:
+            return board
+        task = self._opening.get(name)
+        if task is None:
+            task = self._opening[name] = asyncio.create_task(self._open_board(name), name=f"opening of {name}")
+            task.add_done_callback(lambda _: self._opening.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def _open_board(self, name: str) -> OpenBoard:
+        row = await self._store.board(name)
+        if row is None:
+            raise ProblemError(problem("board_not_found", f"There is no board {name[:80]!r}.", value=name[:80]))
+        state = await load_state(self._store, row)
+        presence = Presence(await self._store.workers(name))
+        board = OpenBoard(row, state, presence, self._store, self._clock, self._settings)
+        board.writer.start()
+        await board.writer.pass_time()
+        self._open[name] = board
+        log.info("board.opened", board=name, head=state.seq, epoch=row.epoch)
+        return board
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            for board in self.opened():
+                try:
+                    await board.flush()
+                    await board.checkpoint()
+                except StoreUnavailable as error:
+                    log.warning("board.upkeep_failed", board=board.name, reason=str(error))
+
+
+async def load_state(store: Store, row: BoardRow) -> State:
+    """Fold the log: the newest checkpoint, then what came after it. Raises BrokenLog on a hole."""
+    state = State(row.settings)
+    kept = await store.checkpoint(row.name)
+    if kept is not None:
+        state = thaw(kept[1], row.settings)
+    more = True
+    while more:
+        rows, more = await store.page(row.name, after=state.seq, limit=REPLAY_PAGE)
+        replay(state, records_of(rows))
+        await asyncio.sleep(0)
+    return state
+
+
+def records_of(rows: Sequence[Row]) -> list[Record]:
+    """Decode rows of the log."""
+    records: list[Record] = []
+    for row in rows:
+        event = decode_event(row.body)
+        records.append(Record(event, us_of_text(event.at), row.body))
+    return records
+
+

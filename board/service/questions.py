@@ -1,0 +1,240 @@
+"""What callers ask, decoded: the parameters of every read and the bodies of every write but the notes themselves.
+
+Each struct is the whole of what a call takes; an unknown member is refused. HTTP, the stream and MCP share them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, TypeVar, get_origin, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from schema.codes import ProblemError, problem
+from schema.limits import PAGE_LIMIT, SettingsDraft
+from schema.notes import NoteType, Outcome
+
+SECRETS: Final = frozenset({"token", "access_token", "authorization", "bearer", "api_key"})
+"""Query parameters that look like a credential; a URL is written to logs, so none is taken from it."""
+
+QUERY_FIELDS: Final = 4096
+"""The most parameters of one query string."""
+
+Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Limit = Annotated[int, msgspec.Meta(ge=1, le=PAGE_LIMIT)]
+BudgetTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+Label = Annotated[str, msgspec.Meta(max_length=512)]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of all: unknown members are refused."""
+
+
+class NotesQuery(Question, frozen=True, kw_only=True):
+    """A page of notes."""
+
+    after: Seq = 0
+    before: Seq | None = None
+    limit: Limit = 100
+    order: Literal["asc", "desc"] = "asc"
+    type: tuple[NoteType, ...] = ()
+    author: Label = ""
+    scope: tuple[str, ...] = ()
+    task: Label = ""
+    to: Label = ""
+
+
+class EventsQuery(Question, frozen=True, kw_only=True):
+    """A page of events of every kind."""
+
+    after: Seq = 0
+    before: Seq | None = None
+    limit: Limit = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
+class ClaimsQuery(Question, frozen=True, kw_only=True):
+    """Claims by state."""
+
+    state: Literal["live", "waiting", "ended", "all"] = "live"
+    scope: tuple[str, ...] = ()
+    holder: Label = ""
+    after: Seq = 0
+    limit: Limit = 1000
+
+
+class ConflictsQuery(Question, frozen=True, kw_only=True):
+    """Conflicts by state."""
+
+    state: Literal["open", "closed", "all"] = "open"
+    after: Seq = 0
+    limit: Limit = 1000
+
+
+class SnapshotQuery(Question, frozen=True, kw_only=True):
+    """The prompt view."""
+
+    budget_tokens: BudgetTokens = 1500
+    scope: tuple[str, ...] = ()
+    format: Literal["markdown", "json"] = "markdown"
+
+
+class UnreadQuery(Question, frozen=True, kw_only=True):
+    """What the calling worker has not acknowledged."""
+
+    limit: Limit = 100
+    budget_tokens: BudgetTokens = 1500
+
+
+class WaitQuery(Question, frozen=True, kw_only=True):
+    """Wait for a matching event after a position (from now on, where none is given)."""
+
+    after: Seq | None = None
+    timeout_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 25.0
+    type: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+    to: Label = ""
+
+
+class SearchQuery(Question, frozen=True, kw_only=True):
+    """Words; a comma is OR, `&` is AND, quotes make a phrase."""
+
+    q: Annotated[str, msgspec.Meta(max_length=2000)]
+    limit: Limit = 100
+    before: Seq | None = None
+
+
+class ExportQuery(Question, frozen=True, kw_only=True):
+    """A part of the log, or all of it."""
+
+    after: Seq = 0
+    before: Seq | None = None
+
+
+class StreamQuery(Question, frozen=True, kw_only=True):
+    """Where a stream starts and what it carries."""
+
+    after: Seq | None = None
+    tail: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    epoch: Label = ""
+    type: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+    author: Label = ""
+    to: Label = ""
+    ticket: Label = ""
+
+
+class AckBody(Question, frozen=True, kw_only=True):
+    """Acknowledge just `seqs`, or everything up to `through`."""
+
+    seqs: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=10_000)] = ()
+    through: Seq | None = None
+
+
+class CheckBody(Question, frozen=True, kw_only=True):
+    """Ask what stands in the way of a scope."""
+
+    scope: tuple[str, ...]
+
+
+class RetractBody(Question, frozen=True, kw_only=True):
+    """Why a note is taken back."""
+
+    reason: str = ""
+
+
+class RenewBody(Question, frozen=True, kw_only=True):
+    """How long the lease lasts from now; the claim's own `ttl_s` where it is left out."""
+
+    ttl_s: int | None = None
+
+
+class ReleaseBody(Question, frozen=True, kw_only=True):
+    """How a claim ends. An admin who is not its holder gives a `reason`."""
+
+    outcome: Outcome = "done"
+    to: str | tuple[str, ...] = ()
+    text: str = ""
+    reason: str = ""
+
+
+class NarrowBody(Question, frozen=True, kw_only=True):
+    """What is left of the claim."""
+
+    scope: tuple[str, ...]
+
+
+class TransferBody(Question, frozen=True, kw_only=True):
+    """Who holds the claim from now on. An admin who is not its holder gives a `reason`."""
+
+    to: str
+    reason: str = ""
+
+
+class RegisterBody(Question, frozen=True, kw_only=True):
+    """The root of the worker's checkout: it is stripped from absolute paths."""
+
+    root: Label
+
+
+class BoardBody(Question, frozen=True, kw_only=True):
+    """A new board."""
+
+    board: str
+    settings: SettingsDraft = SettingsDraft()
+
+
+class TokenBody(Question, frozen=True, kw_only=True):
+    """A new token."""
+
+    role: Literal["reader", "worker", "admin"]
+    worker: str = ""
+    board: str = ""
+    expires_s: Annotated[int, msgspec.Meta(ge=0, le=10 * 365 * 86_400)] = 0
+
+
+class RevokeQuery(Question, frozen=True, kw_only=True):
+    """Whose tokens are revoked."""
+
+    worker: str
+
+
+T = TypeVar("T", bound=Question)
+
+
+def read_query(query: str, kind: type[T]) -> T:
+    """Decode a query string. Raises ProblemError `token_in_url` or `invalid_parameter`, which names the parameter."""
+    repeatable = _repeatable(kind)
+    said: dict[str, Any] = {}
+    for name, value in _pairs(query):
+        if name.casefold() in SECRETS:
+            raise ProblemError(problem("token_in_url", f"`{name}` was sent in the URL.", field=name))
+        if name in repeatable:
+            said.setdefault(name, []).append(value)
+        elif name in said:
+            raise ProblemError(problem("invalid_parameter", f"`{name}` is given twice.", field=name))
+        else:
+            said[name] = value
+    try:
+        return msgspec.convert(said, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProblemError(problem("invalid_parameter", f"{error}. Allowed: {', '.join(names(kind))}.")) from error
+
+
+def _pairs(query: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
+    except ValueError as error:
+        raise ProblemError(problem("invalid_parameter", f"The query string cannot be read: {error}.")) from error
+
+
+def names(kind: type[Question]) -> tuple[str, ...]:
+    """The parameters that a question takes."""
+    return kind.__struct_fields__
+
+
+@lru_cache(maxsize=64)
+def _repeatable(kind: type[Question]) -> frozenset[str]:
+    hints = get_type_hints(kind)
+    return frozenset(name for name, hint in hints.items() if get_origin(hint) is tuple)

@@ -1,0 +1,554 @@
+"""What the board does for a caller. Every surface calls this, with who calls; nothing else touches store and hub.
+
+Every call that names a board counts as a sign of life of its worker. Refusals leave as `ProblemError`. A reply to a
+write is given when the write is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from board.core import claims
+from board.core.admission import spell_scope
+from board.core.commands import Command, Narrow, Post, PostBatch, Release, Renew, Retract, SignOfLife, Transfer
+from board.core.decide import ClaimReply, Done, Stored
+from board.core.selection import Filter
+from board.core.spelling import BadTarget, spell_root
+from board.core.step import StoredBatch
+from board.core.words import parse
+from board.service import views
+from board.service.access import Access, Identity, check_admin, check_board, check_writes
+from board.service.boards import Boards, OpenBoard
+from board.store.contract import BoardExists, StoreFull, StoreUnavailable
+from schema.codec import encode
+from schema.codes import Problem, ProblemError, problem
+from schema.limits import BATCH_LIMIT, BOARD_NAME_PATTERN, CEILINGS, RELATED_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from board.core.scope import Target
+    from board.service import questions
+    from board.service.clock import Clock
+    from board.settings import ServerSettings
+    from board.store.contract import BoardRow, Row, Store
+    from schema.notes import Batch, Draft
+
+log = structlog.get_logger()
+
+_BOARD_NAME: Final = re.compile(BOARD_NAME_PATTERN)
+_RELATED_TYPES: Final = ("FACT", "FAIL", "PATCH_SUMMARY")
+_PAGE_BYTES: Final = 4_194_304
+_EXPORT_ROWS: Final = 500
+_TOKEN_REFRESH_S: Final = 1.0
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer, ready to be sent: the HTTP status (the stream's too) and a body that `schema.codec.encode` takes."""
+
+    status: int
+    body: Any
+
+
+def translate(error: StoreUnavailable) -> ProblemError:
+    """Make the problem of a store's failure."""
+    code = "store_full" if isinstance(error, StoreFull) else "store_unavailable"
+    return ProblemError(problem(code, str(error)))
+
+
+class Service:
+    """All boards of one process. Make one, `start` it, and `close` it when done."""
+
+    def __init__(self, store: Store, clock: Clock, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.access = Access(store, clock, secret=settings.secret)
+        self.boards = Boards(store, clock, settings)
+        self._store = store
+        self._stopping = asyncio.Event()
+        self._refresh: asyncio.Task[None] | None = None
+        self._signs: set[asyncio.Future[Any]] = set()
+
+    async def start(self) -> None:
+        """Open the store and the boards that it has: what ended while nobody served is logged before any call."""
+        await self._store.open()
+        await self.access.refresh()
+        for row in await self._store.boards():
+            await self.boards.get(row.name)
+        self.boards.start()
+        self._refresh = asyncio.create_task(self._refresh_tokens(), name="refresh of the tokens")
+
+    async def close(self) -> None:
+        """Carry out what was asked, keep the state, and let go of the store."""
+        self.stop_waits()
+        if self._refresh is not None:
+            self._refresh.cancel()
+            await asyncio.gather(self._refresh, return_exceptions=True)
+        await self.boards.close()
+        await self._store.close()
+
+    def stop_waits(self) -> None:
+        """Let every long poll answer now, because the server is stopping."""
+        self._stopping.set()
+
+    async def _refresh_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(_TOKEN_REFRESH_S)
+            try:
+                await self.access.refresh()
+            except StoreUnavailable as error:
+                log.warning("tokens.refresh_failed", reason=str(error))
+
+    # --- who calls ---------------------------------------------------------------------------------------------------
+
+    async def enter(self, who: Identity, board: str, root: str | None = None) -> OpenBoard:
+        """Give a board to a caller, and count the call as a sign of life.
+
+        Raises ProblemError `forbidden` for a board that is not the caller's, `board_not_found`, `invalid_parameter`
+        for a root that cannot be one.
+        """
+        check_board(who, board)
+        if not _BOARD_NAME.fullmatch(board):
+            raise ProblemError(problem("board_not_found", f"{board[:80]!r} is no board's name.", value=board[:80]))
+        opened = await self._open(board)
+        now_us = self.clock.now_us()
+        fresh = opened.presence.seen(who.worker, now_us)
+        if root is not None:
+            self._register(opened, who, root)
+        if fresh:
+            await self._guarded(opened.flush())
+        self._sign_of_life(opened, who, now_us)
+        return opened
+
+    async def _open(self, board: str) -> OpenBoard:
+        try:
+            return await self.boards.get(board)
+        except StoreUnavailable as error:
+            raise translate(error) from error
+
+    def _sign_of_life(self, board: OpenBoard, who: Identity, now_us: int) -> None:
+        if not claims.sign_of_life(board.state, who.worker, now_us, 0) and not board.state.waiting:
+            return
+        try:
+            sign = board.writer.enqueue(SignOfLife(who.asker(None)))
+        except ProblemError:
+            return  # the writer is full or stops: the lazy renewal is made up for when the lease is due
+        self._signs.add(sign)
+        sign.add_done_callback(self._signs.discard)
+
+    def _register(self, board: OpenBoard, who: Identity, root: str) -> None:
+        try:
+            spelt = spell_root(root)
+        except BadTarget as error:
+            sentence = f"The root {root[:80]!r} cannot be one: {error}"
+            raise ProblemError(problem("bad_target", sentence, field="root", value=root[:80])) from error
+        if board.presence.root_of(who.worker) != spelt:
+            board.presence.register_root(who.worker, spelt, self.clock.now_us())
+
+    @staticmethod
+    async def _guarded(call: Any) -> Any:  # noqa: ANN401 -- whatever the store gives
+        try:
+            return await call
+        except StoreUnavailable as error:
+            raise translate(error) from error
+
+    async def register(self, who: Identity, board: str, body: questions.RegisterBody) -> Reply:
+        """Keep the root of the calling worker's checkout, durable on return."""
+        opened = await self.enter(who, board, body.root)
+        await self._guarded(opened.flush())
+        return Reply(200, {"worker": who.worker, "root": opened.presence.root_of(who.worker)})
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    async def post(self, who: Identity, board: str, draft: Draft, root: str | None = None) -> Reply:
+        """Store one note. 201 when it is new (202 for a claim that waits), 200 for one that was stored before."""
+        opened = await self.enter(who, board, root)
+        check_writes(who)
+        answer = await self._submit(opened, self._post(opened, who, draft))
+        assert isinstance(answer, Stored)
+        body = (await self._notes_written(opened, [answer]))[0]
+        if draft.__struct_config__.tag == "CLAIM":
+            body |= await self._around(opened, who, draft.scope)
+        waits = answer.claim is not None and answer.claim.state == "waiting"
+        return Reply(200 if answer.duplicate else 202 if waits else 201, body)
+
+    async def post_batch(self, who: Identity, board: str, batch: Batch, root: str | None = None) -> Reply:
+        """Store up to 1,000 notes, all or none."""
+        opened = await self.enter(who, board, root)
+        check_writes(who)
+        if not 0 < len(batch.notes) <= BATCH_LIMIT:
+            sentence = f"The batch has {len(batch.notes)} notes; it must have from 1 to {BATCH_LIMIT}."
+            facts = {"field": "notes", "value": len(batch.notes), "limit": BATCH_LIMIT, "unit": "notes"}
+            raise ProblemError(problem("over_limit", sentence, **facts))
+        asker = who.asker(opened.presence.root_of(who.worker))
+        command = PostBatch(asker, tuple(Post(asker, draft, digest_of(draft)) for draft in batch.notes))
+        answer = await self._submit(opened, command)
+        assert isinstance(answer, StoredBatch)
+        notes = await self._notes_written(opened, answer.notes)
+        new = [stored.seq for stored in answer.notes if not stored.duplicate]
+        return Reply(201, {"first": min(new, default=None), "last": max(new, default=None), "notes": notes})
+
+    @staticmethod
+    def _post(board: OpenBoard, who: Identity, draft: Draft) -> Post:
+        return Post(who.asker(board.presence.root_of(who.worker)), draft, digest_of(draft))
+
+    async def _submit(self, board: OpenBoard, command: Command) -> Stored | Done | StoredBatch:
+        answer = await board.writer.submit(command)
+        if isinstance(answer, Problem):
+            raise ProblemError(await self._completed(board, command, answer))
+        return answer
+
+    async def _completed(self, board: OpenBoard, command: Command, answer: Problem) -> Problem:
+        """Add to a refusal what only the log and the settled state can tell."""
+        match command:
+            case Post(asker=asker, draft=draft) if answer.code in ("claim_conflict", "would_deadlock"):
+                targets = self._spelt(board, draft.scope, asker.root)
+                return _with(answer, related=await self._related(board, targets))
+            case Renew() | Narrow() | Transfer() if answer.code == "claim_ended":
+                return _with(answer, **await self._ended_facts(board, command.claim))
+            case _:
+                return answer
+
+    async def _ended_facts(self, board: OpenBoard, claim: int) -> dict[str, Any]:
+        rows = await self._guarded(self._store.rows(board.name, [claim]))
+        note = msgspec.json.decode(rows[claim].body, type=views.ClaimNote)
+        targets = board.state.targets(note.scope)
+        entries = claims.conflicts_with(board.state, "", targets, self.clock.now_us())
+        history = await self._guarded(self._store.about(board.name, [claim]))
+        return {"conflicts": entries, **views.ending_of(history)}
+
+    async def _notes_written(self, board: OpenBoard, answers: Sequence[Stored]) -> list[dict[str, Any]]:
+        bodies = await self._bodies(board, [stored.seq for stored in answers])
+        return [self._written(board, stored, bodies[stored.seq]) for stored in answers]
+
+    async def _bodies(self, board: OpenBoard, seqs: Sequence[int]) -> dict[int, bytes]:
+        found = {seq: body for seq in seqs if (body := board.channel.tail.body(seq)) is not None}
+        missing = [seq for seq in seqs if seq not in found]
+        if missing:
+            rows = await self._guarded(self._store.rows(board.name, missing))
+            found |= {seq: row.body for seq, row in rows.items()}
+        return found
+
+    def _written(self, board: OpenBoard, stored: Stored, body: bytes) -> dict[str, Any]:
+        reply: dict[str, Any] = {"seq": stored.seq, "at": views.at_of(body), "note": msgspec.Raw(body)}
+        if stored.duplicate:
+            reply["duplicate"] = True
+        claim = stored.claim or (self._claim_now(board, stored.seq) if stored.duplicate else None)
+        if claim is not None:
+            reply["claim"] = claim
+        return reply
+
+    def _claim_now(self, board: OpenBoard, seq: int) -> ClaimReply | None:
+        lease = board.state.leases.get(seq)
+        if lease is None:
+            return None
+        targets = board.state.targets(lease.scope)
+        entries = claims.conflicts_with(board.state, lease.holder, targets, self.clock.now_us())
+        return ClaimReply(claims.claim_state(board.state, lease), views.text_of_us(lease.expires_us), tuple(entries))
+
+    async def _around(self, board: OpenBoard, who: Identity, scope: Sequence[str]) -> dict[str, Any]:
+        targets = self._spelt(board, scope, board.presence.root_of(who.worker))
+        return {"related": await self._related(board, targets)}
+
+    async def _related(self, board: OpenBoard, targets: Sequence[Target]) -> list[msgspec.Raw]:
+        rows = await self._guarded(self._store.overlapping(board.name, targets, _RELATED_TYPES, limit=RELATED_LIMIT))
+        return [msgspec.Raw(row.body) for row in rows]
+
+    @staticmethod
+    def _spelt(board: OpenBoard, scope: Sequence[str], root: str | None) -> tuple[Target, ...]:
+        settings = board.row.settings
+        if len(scope) > settings.targets:
+            sentence = f"`scope` has {len(scope)} targets; the limit is {settings.targets}."
+            facts = {"field": "scope", "value": len(scope), "limit": settings.targets, "unit": "targets"}
+            raise ProblemError(problem("over_limit", sentence, **facts))
+        spelt = spell_scope(scope, settings, root)
+        if isinstance(spelt, Problem):
+            raise ProblemError(spelt)
+        return spelt
+
+    async def retract(self, who: Identity, board: str, seq: int, body: questions.RetractBody) -> Reply:
+        """Take a note back. Doing so twice is a no-op."""
+        opened = await self.enter(who, board)
+        check_writes(who)
+        await self._submit(opened, Retract(who.asker(None), seq, body.reason))
+        return Reply(200, {"seq": seq, "retracted": True})
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    async def check(self, who: Identity, board: str, body: questions.CheckBody, root: str | None = None) -> Reply:
+        """Tell what stands in the way of a scope, and what the team knows about it. Writes nothing to the log."""
+        opened = await self.enter(who, board, root)
+        if not body.scope:
+            raise ProblemError(problem("invalid_field", "`scope` needs one target or more.", field="scope", limit=1))
+        targets = self._spelt(opened, body.scope, opened.presence.root_of(who.worker))
+        entries = claims.conflicts_with(opened.state, who.worker, targets, self.clock.now_us())
+        answer = {
+            "scope": [target.text for target in targets],
+            "conflicts": entries,
+            "free": claims.free_targets(opened.state, who.worker, targets),
+            "related": await self._related(opened, targets),
+        }
+        return Reply(200, answer)
+
+    async def renew(self, who: Identity, board: str, claim: int, body: questions.RenewBody) -> Reply:
+        """Move the end of a lease; never to an earlier time."""
+        return await self._move(who, board, Renew(who.asker(None), claim, body.ttl_s))
+
+    async def release(self, who: Identity, board: str, claim: int, body: questions.ReleaseBody) -> Reply:
+        """End a claim. Releasing twice is a no-op."""
+        to = (body.to,) if isinstance(body.to, str) else body.to
+        to = tuple(name for name in to if name)
+        command = Release(who.asker(None), claim, body.outcome, to, body.text, body.reason)
+        return await self._move(who, board, command)
+
+    async def narrow(
+        self, who: Identity, board: str, claim: int, body: questions.NarrowBody, root: str | None = None
+    ) -> Reply:
+        """Hold less than before."""
+        opened = await self.enter(who, board, root)
+        asker = who.asker(opened.presence.root_of(who.worker))
+        return await self._move(who, board, Narrow(asker, claim, body.scope))
+
+    async def transfer(self, who: Identity, board: str, claim: int, body: questions.TransferBody) -> Reply:
+        """Give a claim to another worker."""
+        return await self._move(who, board, Transfer(who.asker(None), claim, body.to, body.reason))
+
+    async def _move(self, who: Identity, board: str, command: Renew | Release | Narrow | Transfer) -> Reply:
+        opened = await self.enter(who, board)
+        check_writes(who)
+        await self._submit(opened, command)
+        lease = opened.state.leases.get(command.claim)
+        if lease is not None:
+            return Reply(200, claims.claim_entry(opened.state, lease, self.clock.now_us()))
+        history = await self._guarded(self._store.about(opened.name, [command.claim]))
+        return Reply(200, {"claim": command.claim, **views.ending_of(history)})
+
+    async def list_claims(self, who: Identity, board: str, query: questions.ClaimsQuery) -> Reply:
+        """List claims: live and waiting ones from the state, ended ones from the log."""
+        opened = await self.enter(who, board)
+        targets = self._spelt(opened, query.scope, opened.presence.root_of(who.worker))
+        view = views.ClaimsView(opened, self._store, self.clock.now_us())
+        return Reply(200, await self._guarded(view.page(query, targets)))
+
+    async def list_conflicts(self, who: Identity, board: str, query: questions.ConflictsQuery) -> Reply:
+        """List conflicts, open or closed."""
+        opened = await self.enter(who, board)
+        return Reply(200, await self._guarded(views.conflicts(opened, self._store, query)))
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def filter_of(
+        self,
+        board: OpenBoard,
+        who: Identity,
+        *,
+        types: tuple[str, ...] = (),
+        scope: tuple[str, ...] = (),
+        author: str = "",
+        task: str = "",
+        to: str = "",
+        notes_only: bool = False,
+    ) -> Filter:
+        """Make the filter of a read; `to` may be `me`. Raises ProblemError `bad_target`."""
+        targets = self._spelt(board, scope, board.presence.root_of(who.worker))
+        addressed = who.worker if to == "me" else to
+        return Filter(types, author, task, addressed, targets, notes_only=notes_only, live_only=notes_only)
+
+    async def notes(self, who: Identity, board: str, query: questions.NotesQuery) -> Reply:
+        """A page of notes that are not retracted, each with what became of it."""
+        opened = await self.enter(who, board)
+        where = self.filter_of(
+            opened,
+            who,
+            types=query.type,
+            scope=query.scope,
+            author=query.author,
+            task=query.task,
+            to=query.to,
+            notes_only=True,
+        )
+        rows, more = await self._page(opened, query, where)
+        marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
+        return Reply(200, self._page_body("notes", opened, marked, rows, more))
+
+    async def events(self, who: Identity, board: str, query: questions.EventsQuery) -> Reply:
+        """A page of events of every kind, as they stand in the log."""
+        opened = await self.enter(who, board)
+        rows, more = await self._page(opened, query, Filter())
+        return Reply(200, self._page_body("events", opened, [row.body for row in rows], rows, more))
+
+    async def _page(
+        self, board: OpenBoard, query: questions.NotesQuery | questions.EventsQuery, where: Filter
+    ) -> tuple[list[Row], bool]:
+        return await self._guarded(
+            self._store.page(
+                board.name,
+                after=query.after,
+                before=query.before,
+                limit=query.limit,
+                descending=query.order == "desc",
+                where=where,
+                max_bytes=_PAGE_BYTES,
+            )
+        )
+
+    @staticmethod
+    def _page_body(
+        member: str, board: OpenBoard, bodies: Sequence[bytes], rows: Sequence[Row], more: bool
+    ) -> dict[str, Any]:
+        return {
+            member: [msgspec.Raw(body) for body in bodies],
+            "next": rows[-1].seq if more else None,
+            "head": board.state.seq,
+            "epoch": board.row.epoch,
+        }
+
+    async def note(self, who: Identity, board: str, seq: int) -> Reply:
+        """One note, retracted or not, with what became of it."""
+        opened = await self.enter(who, board)
+        row = await self._note_row(opened, seq)
+        marked = await self._guarded(views.with_marks(self._store, opened.name, [row]))
+        return Reply(200, msgspec.Raw(marked[0]))
+
+    async def _note_row(self, board: OpenBoard, seq: int) -> Row:
+        rows = await self._guarded(self._store.rows(board.name, [seq]))
+        row = rows.get(seq)
+        if row is None or row.kind != "note":
+            raise ProblemError(problem("note_not_found", f"There is no note {seq} on {board.name}.", value=seq))
+        return row
+
+    async def detail(self, who: Identity, board: str, seq: int) -> Reply:
+        """The long text of a note."""
+        opened = await self.enter(who, board)
+        await self._note_row(opened, seq)
+        text = await self._guarded(self._store.detail(opened.name, seq))
+        if text is None:
+            raise ProblemError(problem("detail_not_found", f"Note {seq} has no detail.", value=seq))
+        return Reply(200, {"seq": seq, "detail": text, "detail_bytes": len(text.encode())})
+
+    async def search(self, who: Identity, board: str, query: questions.SearchQuery) -> Reply:
+        """Live notes that match, newest first, over the whole history."""
+        opened = await self.enter(who, board)
+        call = self._store.search(opened.name, parse(query.q), before=query.before, limit=query.limit)
+        rows, more = await self._guarded(call)
+        marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
+        return Reply(200, self._page_body("notes", opened, marked, rows, more))
+
+    async def export(self, who: Identity, board: str, query: questions.ExportQuery) -> AsyncIterator[bytes]:
+        """The log as NDJSON: a header line, then an event a line with its detail and key, as of now."""
+        opened = await self.enter(who, board)
+        head = opened.state.seq if query.before is None else min(opened.state.seq, query.before - 1)
+        return self._export_lines(opened, query.after, head)
+
+    async def _export_lines(self, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:
+        yield encode(views.export_header(board, after, head)) + b"\n"
+        while after < head:
+            rows = await self._guarded(self._store.records(board.name, after=after, limit=_EXPORT_ROWS))
+            lines = [views.export_line(row) for row in rows if row.seq <= head]
+            if not lines:
+                return
+            yield b"".join(lines)
+            after = rows[-1].seq
+
+    async def workers(self, who: Identity, board: str) -> Reply:
+        """Who is here."""
+        opened = await self.enter(who, board)
+        return Reply(200, await self._guarded(views.workers(opened, self._store)))
+
+    # --- acknowledging ------------------------------------------------------------------------------------------------
+
+    async def ack(self, who: Identity, board: str, body: questions.AckBody) -> Reply:
+        """Acknowledge notes, durable on return. Doing so twice changes nothing."""
+        opened = await self.enter(who, board)
+        head = opened.state.seq
+        beyond = [seq for seq in (*body.seqs, body.through or 0) if seq > head]
+        if beyond:
+            sentence = f"{beyond[0]} is past the head of the log, {head}."
+            raise ProblemError(problem("position_from_future", sentence, value=beyond[0], head=head))
+        acks = await self._guarded(
+            self._store.ack(opened.name, who.worker, through=body.through, seqs=[seq for seq in body.seqs if seq])
+        )
+        return Reply(200, {"through": acks.through, "seqs": sorted(acks.seqs), "head": head})
+
+    # --- boards ------------------------------------------------------------------------------------------------------
+
+    async def list_boards(self, who: Identity) -> Reply:
+        """The boards that the caller may see."""
+        rows = [row for row in await self._guarded(self._store.boards()) if who.board in ("", row.name)]
+        return Reply(200, {"boards": [await self._board_body(row) for row in rows]})
+
+    async def _board_body(self, row: BoardRow) -> dict[str, Any]:
+        opened = await self._open(row.name)
+        return views.board_body(opened)
+
+    async def board(self, who: Identity, board: str) -> Reply:
+        """Settings, head, epoch, counts by type, and the hash of the folded state."""
+        return Reply(200, views.board_body(await self.enter(who, board)))
+
+    async def create_board(self, who: Identity, body: questions.BoardBody) -> Reply:
+        """Make a board. Admins only."""
+        check_admin(who)
+        if not _BOARD_NAME.fullmatch(body.board):
+            sentence = f"{body.board[:80]!r} is no board's name: {BOARD_NAME_PATTERN}"
+            facts = {"field": "board", "value": body.board[:80], "pattern": BOARD_NAME_PATTERN}
+            raise ProblemError(problem("invalid_field", sentence, **facts))
+        for name, ceiling in CEILINGS.items():
+            value = getattr(body.settings, name)
+            if value is not None and not 1 <= value <= ceiling:
+                sentence = f"The setting `{name}` is {value}; it must be from 1 to {ceiling}."
+                raise ProblemError(problem("over_limit", sentence, field=name, value=value, limit=ceiling))
+        try:
+            row = await self._guarded(self._store.create_board(body.board, body.settings.resolve()))
+        except BoardExists as error:
+            sentence = f"There is a board {body.board!r} already."
+            raise ProblemError(problem("board_exists", sentence, value=body.board)) from error
+        return Reply(201, await self._board_body(row))
+
+    # --- tokens ------------------------------------------------------------------------------------------------------
+
+    async def create_token(self, who: Identity, body: questions.TokenBody) -> Reply:
+        """Make a token; it is shown this once. Admins only. The first one ends open mode."""
+        check_admin(who)
+        token, row = await self._guarded(
+            self.access.create(role=body.role, worker=body.worker, board=body.board, expires_s=body.expires_s)
+        )
+        return Reply(201, {"token": token, **views.token_body(row)})
+
+    async def list_tokens(self, who: Identity) -> Reply:
+        """All tokens ever made, without what is secret of them. Admins only."""
+        check_admin(who)
+        return Reply(200, {"tokens": [views.token_body(row) for row in await self._guarded(self.access.list())]})
+
+    async def revoke_tokens(self, who: Identity, *, id: str = "", worker: str = "") -> Reply:
+        """Revoke tokens at once: their open streams close with 4401. Admins only."""
+        check_admin(who)
+        rows = await self._guarded(self.access.revoke(id=id, worker=worker))
+        return Reply(200, {"revoked": [row.id for row in rows]})
+
+    def make_ticket(self, who: Identity) -> Reply:
+        """A ticket for one stream, for a browser. It is over after a minute."""
+        ticket, end_us = self.access.make_ticket(who)
+        return Reply(201, {"ticket": ticket, "expires_at": views.text_of_us(end_us)})
+
+    async def ready(self) -> None:
+        """Return when a note could be stored now. Raises ProblemError."""
+        if self._stopping.is_set():
+            raise ProblemError(problem("going_away", "The server is stopping."))
+        await self._guarded(self._store.ping())
+
+
+def digest_of(draft: Draft) -> bytes:
+    """The hash that tells bodies under one idempotency key apart; empty without a key."""
+    return blake2b(encode(draft), digest_size=16).digest() if draft.key else b""
+
+
+def _with(answer: Problem, **facts: Any) -> Problem:  # noqa: ANN401
+    return Problem(code=answer.code, detail=answer.detail, facts={**answer.facts, **facts})
+
+

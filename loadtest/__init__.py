@@ -1,0 +1,1 @@
+"""The outside view: load, fan-out and algorithm benchmarks."""

@@ -48,7 +48,8 @@ def _render_json(_logger: object, _method: str, event: dict[str, Any]) -> bytes:
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         logger = structlog.get_logger()
-        logger.log(record.levelno, "library.log", logger=record.name, text=record.getMessage())
+        text = record.getMessage()
+        logger.log(record.levelno, "library.log", logger=record.name, text=text, exc_info=record.exc_info or None)
 
 
 def _pass_on(level: int) -> None:

@@ -63,9 +63,13 @@ def pairs() -> None:
         "lines of one file": ("src/a.c:10-40", "src/a.c:20-50"),
         "a glob and a path": ("src/**/*.c", "src/readers/tables.c"),
         "two globs": ("src/**/*.c", "src/app/t*.c"),
-        "200 segments full of ** on each side": ("**/a/" * 100 + "x", "a/**/" * 100 + "y"),
-        "200 segments of **/* on each side": ("**/a*/" * 100 + "x", "**/*a/" * 100 + "y"),
-        "200 stars in one segment on each side": ("*a" * 200 + "x", "a*" * 200 + "y"),
+        "200 segments full of ** on each side": ("**/a/" * 100 + "x", "a/**/" * 100 + "b/x"),
+        "200 segments of **/* on each side": ("**/a*/" * 100 + "x", "**/*a/" * 100 + "b/x"),
+        "80 different wild segments on each side": (
+            "".join(f"**/{at}*/" for at in range(80)) + "x",
+            "".join(f"**/*{at}/" for at in range(80)) + "b/x",
+        ),
+        "200 stars in one segment on each side": ("*a" * 200 + "x", "a*" * 200 + "?x"),
         "32 names on each side": (f"src/{names}.c", f"src/{names}.h"),
         "32 wild alternatives on each side": ("{a*,b*}" * 5 + "/*/x", "{*a,*b}" * 5 + "/**/x"),
     }

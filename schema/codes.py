@@ -45,7 +45,7 @@ CODES: Final = _table(
     ("identity_mismatch", 403, 4403, 1, "The request claims another identity than its token's.", "Leave the identity out; the token tells it."),
     ("forbidden", 403, 4403, 1, "This credential may not do that.", "Ask the holder or an admin."),
     ("foreign_origin", 403, 4403, 1, "The Origin or Host is not the board's own.", "Call the board from its own page, or list the origin in the settings."),
-    ("token_in_url", 400, 4400, 2, "A credential was sent in the URL.", "Send it in the Authorization header, or use a ticket."),
+    ("token_in_url", 401, 4401, 1, "A credential was sent in the URL.", "Send it in the Authorization header, or use a ticket."),
     ("route_not_found", 404, 4404, 2, "There is no such path.", "See /openapi.json for the paths there are."),
     ("board_not_found", 404, 4404, 1, "There is no such board, or it is not yours to see.", "List the boards with GET /v1/boards."),
     ("note_not_found", 404, 4404, 1, "There is no note with this seq.", "Read the notes with GET /v1/boards/{board}/notes."),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from schema.codec import decode_event
 from schema.events import AnyEvent
+from schema.limits import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,29 +27,24 @@ class NotAnExport(ValueError):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line: which board, which life of its log, and the head when the export began."""
+    """The first line: which board with which settings, which life of its log, and what follows: `after` to `head`."""
 
     board: str
     epoch: str
     head: int
+    after: int = 0
+    settings: Settings = Settings()
+    schema_version: int = 1
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """What a line holds beside its event: a note's long text, its idempotency key, and the digest of what was sent."""
+    """What a line holds beside its event: a note's long text, its idempotency key, and the hash of what was sent."""
 
     seq: int
     kind: str
     detail: str = ""
     key: str = ""
-    digest: str = ""
-
-    @property
-    def digest_bytes(self) -> bytes:
-        """The digest as it was kept. Raises ValueError when it is not base64."""
-        try:
-            return base64.b64decode(self.digest, validate=True)
-        except binascii.Error as error:
-            raise ValueError(str(error)) from error
+    key_digest: str = ""
 
 
 class Exported(msgspec.Struct, frozen=True):

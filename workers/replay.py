@@ -82,7 +82,7 @@ class Replay:
         self._now = now
         self._began: tuple[float, float] | None = None
         self._made: dict[str, Made] = {}
-        self._known: dict[str, asyncio.Task[None]] = {}
+        self._known: dict[str, asyncio.Future[object]] = {}
         self._lanes: dict[str, asyncio.Queue[Step | None]] = {}
 
     async def run(self, acts: Iterable[Act | Unread]) -> Tally:
@@ -184,9 +184,9 @@ class Replay:
         await board.release(held.seq, outcome=deed.outcome, text=deed.text, reason=reason)
 
     async def _introduce(self, worker: str) -> None:
-        """Make a worker known before it is addressed, once."""
+        """Make a worker known before it is addressed, once: any call does."""
         if worker not in self._known:
-            self._known[worker] = asyncio.ensure_future(self._board.acting_as(worker).register())
+            self._known[worker] = asyncio.ensure_future(self._board.acting_as(worker).board())
         await asyncio.shield(self._known[worker])
 
 

@@ -1,27 +1,15 @@
 """The command line of the board: `board serve` runs it, every other command calls it.
 
-Each command's module is small and imports what is heavy (the HTTP client, the server) only when it runs, so that
-`board --help` and a completion answer at once.
+Each module adds its commands to `root.app` when it is imported. What is heavy (the HTTP client, the server, rich) is
+only imported by a command that runs, so that `board --help` answers at once.
 """
 
 from __future__ import annotations
 
-import typer
+from board.cli import boards, claims, logs, notes, reading, serving, tokens
+from board.cli.root import app
 
-from board.cli import boards, claims, logs, notes, serving, tokens, watching
-
-app = typer.Typer(
-    name="board",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    help="The shared context board: what a team of agents knows, claims and has finished.\n\n"
-    "Client commands find the board by BOARD_URL, BOARD_NAME, BOARD_TOKEN and BOARD_WORKER, or by the options of the "
-    "same names. Exit status: 0 done, 1 refused or conflict, 2 usage, 3 the board cannot be reached.",
-)
-
-for module in (serving, notes, claims, watching, boards, logs, tokens):
-    module.register(app)
+__all__ = ["app", "boards", "claims", "logs", "main", "notes", "reading", "serving", "tokens"]
 
 
 def main() -> None:

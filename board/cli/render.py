@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from schema.codes import Problem
-    from workers.client.answers import ClaimView, Conflict
+    from workers.client.answers import Check, ClaimView, Conflict, Posted
 
 _WIDE: Final = 10_000
 """Columns of an output that is no terminal: whoever reads it wants whole lines."""
@@ -203,6 +203,25 @@ def conflicts_table(conflicts: Sequence[Conflict], now_us: int) -> RenderableTyp
         for conflict in conflicts
     ]
     return table("claim", "holder", "holds", "until", "what for", rows=rows)
+
+
+def claimed(posted: Posted, now_us: int) -> RenderableType:
+    """Say what became of a claim: its seq and state, whom it meets, and what is known about its scope."""
+    reply = posted.claim
+    parts: list[RenderableType] = [Text(str(posted.seq))]
+    if reply is not None:
+        until = f" until {clock(reply.expires_at)} ({left_of(reply.expires_at, now_us)})" if reply.expires_at else ""
+        parts = [Text(f"{posted.seq} {reply.state}{until}")]
+        if reply.conflicts:
+            parts.append(conflicts_table(reply.conflicts, now_us))
+    return Group(*parts, *map(event_line, posted.related))
+
+
+def check_report(found: Check, now_us: int) -> RenderableType:
+    """Say who is in the way of a scope, what of it is free, and what is known about it."""
+    parts: list[RenderableType] = [conflicts_table(found.conflicts, now_us)] if found.conflicts else []
+    parts.append(Text(f"free: {plain(' '.join(found.free)) or 'nothing'}"))
+    return Group(*parts, *map(event_line, found.related))
 
 
 def left_of(expires_at: str, now_us: int) -> str:

@@ -1,7 +1,7 @@
 """What every client command shares: the options that say which board and who calls, and how it ends.
 
-A command is an async function of a `Session` and its own options. It gives what people see, or prints by itself; with
-`--json` what the board answered is printed in place of it, exactly as it came.
+A command is an async function of a `Session` and its own options, and gives what people see. With `--json` what the
+board answered is printed in place of it, exactly as it came.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import msgspec
 import typer
 
+from board.cli.root import app
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rich.console import RenderableType
 
     from schema.codes import ProblemError
-    from workers.client import BoardClient
 
 P = ParamSpec("P")
 
@@ -31,9 +32,7 @@ Url = Annotated[str, typer.Option(envvar="BOARD_URL", help="Address of the serve
 Board = Annotated[str, typer.Option(envvar="BOARD_NAME", help="Name of the board.")]
 Token = Annotated[
     str | None,
-    typer.Option(
-        envvar="BOARD_TOKEN", help="Credential; better in the environment, where the list of processes hides it."
-    ),
+    typer.Option(envvar="BOARD_TOKEN", help="Credential; the environment hides it from the list of processes."),
 ]
 Worker = Annotated[str | None, typer.Option(envvar="BOARD_WORKER", help="Who calls, on a board in open mode.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the board's own JSON, for programs.")]
@@ -60,26 +59,26 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 class Shown(msgspec.Struct, frozen=True):
     """What people see of a command's outcome, None for nothing, and the exit status."""
 
-    what: "RenderableType | None" = None
+    what: Any = None
     status: int = 0
 
 
 class Session:
-    """One run of a client command: the open client, the bodies that it was answered with, and where to print."""
+    """One run of a client command: the open client, and where to print."""
 
     def __init__(self, caller: Caller) -> None:
-        from workers.client import Backoff, BoardClient  # noqa: PLC0415 -- heavy: no command but a client's needs it
+        from workers.client import Backoff, BoardClient
 
         self.caller = caller
-        self.heard: list[bytes] = []
-        # Few tries: a person or a script waits, and exit status 3 should come soon.
-        self.board: BoardClient = BoardClient(
+        self._heard: list[bytes] = []
+        # Few tries: a person or a script waits, and the news that nobody answers should come soon.
+        self.board = BoardClient(
             caller.url,
             caller.board,
             caller.token,
             caller.worker,
             backoff=Backoff(tries=3),
-            on_answer=self.heard.append if caller.json else None,
+            on_answer=self._heard.append if caller.json else None,
         )
 
     @property
@@ -87,38 +86,52 @@ class Session:
         """Whether a program reads the output."""
         return self.caller.json
 
-    def show(self, what: RenderableType) -> None:
-        """Print for people."""
-        from board.cli.render import console  # noqa: PLC0415 -- heavy: rich
-
-        console().print(what)
-
-    def remark(self, what: RenderableType) -> None:
-        """Print beside the output, on stderr."""
-        from board.cli.render import console  # noqa: PLC0415 -- heavy: rich
-
-        console(stderr=True).print(what)
+    def heard(self) -> list[bytes]:
+        """Give the bodies that the board answered with so far, as they came, and forget them; none without `--json`."""
+        heard = self._heard.copy()
+        self._heard.clear()
+        return heard
 
     def write(self, line: bytes) -> None:
         """Print one line as it is, at once."""
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
+    def show(self, what: RenderableType) -> None:
+        """Print for people."""
+        from board.cli.render import console
+
+        console().print(what)
+
+    def remark(self, what: RenderableType) -> None:
+        """Print beside the output, on standard error."""
+        from board.cli.render import console
+
+        console(stderr=True).print(what)
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a command ends: whether a refusal may print JSON where its lines went, and its status when interrupted."""
+
+    lines: bool
+    interrupted: int
+
 
 def command(
-    app: typer.Typer, name: str, *, lines: bool = False, endless: bool = False
+    name: str, *, lines: bool = False, endless: bool = False
 ) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Shown]]], Callable[Concatenate[Session, P], Awaitable[Shown]]]:
     """Make a client command of an async function: its own options first, then those of every client command.
 
-    `lines` is for a command that prints events one by one, whose output a refusal must not mix with; `endless` for one
-    that is meant to be interrupted.
+    `lines` is for one that prints events line by line, and `endless` for one that is meant to be interrupted.
     """
+    ending = Ending(lines=lines, interrupted=0 if endless else INTERRUPTED)
 
-    def register(body: Callable[Concatenate[Session, P], Awaitable[Shown]]) -> Callable[..., Awaitable[Shown]]:
+    def register(
+        body: Callable[Concatenate[Session, P], Awaitable[Shown]],
+    ) -> Callable[Concatenate[Session, P], Awaitable[Shown]]:
         def run(**given: Any) -> None:  # noqa: ANN401 -- the options, typed by the signature below
             caller = Caller(**{field: given.pop(field) for field in Caller.__struct_fields__})
-            ending = _Ending(lines=lines, interrupted=0 if endless else INTERRUPTED)
-            raise typer.Exit(_carry_out(caller, lambda session: body(session, **given), ending))
+            raise typer.Exit(carry_out(caller, lambda session: body(session, **given), ending))
 
         run.__doc__ = body.__doc__
         run.__signature__ = _signature(body)  # type: ignore[attr-defined]
@@ -128,9 +141,43 @@ def command(
     return register
 
 
-class _Ending(msgspec.Struct, frozen=True):
-    lines: bool
-    interrupted: int
+def carry_out(caller: Caller, body: Callable[[Session], Awaitable[Shown]], ending: Ending) -> int:
+    """Run a command to its end, and give the exit status; a refusal is printed with what to do about it."""
+    from schema.codes import ProblemError
+    from workers.client import StreamHole
+
+    try:
+        return asyncio.run(_within(caller, body))
+    except ProblemError as error:
+        return _refused(caller, error, ending)
+    except StreamHole as error:
+        typer.echo(f"the board left events out: {error}", err=True)
+        return 1
+    except KeyboardInterrupt:
+        return ending.interrupted
+
+
+async def _within(caller: Caller, body: Callable[[Session], Awaitable[Shown]]) -> int:
+    session = Session(caller)
+    async with session.board:
+        shown = await body(session)
+    bodies = session.heard()
+    if bodies:
+        session.write(bodies[-1])
+    elif shown.what is not None:
+        session.show(shown.what)
+    return shown.status
+
+
+def _refused(caller: Caller, error: ProblemError, ending: Ending) -> int:
+    from board.cli.render import console, now_us, refusal
+    from schema.codec import encode
+    from workers.client.refusals import action_of, document_of, exit_of
+
+    if caller.json and not ending.lines:
+        sys.stdout.buffer.write(encode(document_of(error.problem)) + b"\n")
+    console(stderr=True).print(refusal(error.problem, action=action_of(error.problem), now_us=now_us()))
+    return exit_of(error.problem)
 
 
 def _signature(body: Callable[..., object]) -> inspect.Signature:
@@ -141,40 +188,3 @@ def _signature(body: Callable[..., object]) -> inspect.Signature:
         for name, (annotation, default) in _SHARED.items()
     ]
     return inspect.Signature([*(parameter.replace(kind=kind) for parameter in own), *shared])
-
-
-def _carry_out(caller: Caller, body: Callable[[Session], Awaitable[Shown]], ending: _Ending) -> int:
-    from schema.codes import ProblemError  # noqa: PLC0415
-    from workers.client import StreamHole
-
-    try:
-        return asyncio.run(_within(caller, body))
-    except ProblemError as error:
-        return _refused(caller, error, ending)
-    except StreamHole as error:
-        typer.echo(f"the board skipped events: {error}", err=True)
-        return 1
-    except KeyboardInterrupt:
-        return ending.interrupted
-
-
-async def _within(caller: Caller, body: Callable[[Session], Awaitable[Shown]]) -> int:
-    session = Session(caller)
-    async with session.board:
-        shown = await body(session)
-    if session.heard:
-        session.write(session.heard[-1])
-    elif shown.what is not None:
-        session.show(shown.what)
-    return shown.status
-
-
-def _refused(caller: Caller, error: ProblemError, ending: _Ending) -> int:
-    from board.cli.render import console, now_us, refusal  # noqa: PLC0415 -- heavy: rich
-    from schema.codec import encode
-    from workers.client.refusals import action_of, document_of, exit_of
-
-    if caller.json and not ending.lines:
-        sys.stdout.buffer.write(encode(document_of(error.problem)) + b"\n")
-    console(stderr=True).print(refusal(error.problem, action=action_of(error.problem), now_us=now_us()))
-    return exit_of(error.problem)

@@ -125,7 +125,8 @@ def overlap(x: Target, y: Target) -> Overlap | None:
 
     Symmetric, the text included. The text is the deeper of two nested paths, keys or symbols; the lines common to two
     ranges; the symbol, of a symbol and lines. Of a glob and another target it is the one that the other contains; where
-    neither is seen to contain the other, the one with more literal segments in front, then the longer one.
+    neither is seen to contain the other, the one with more literal segments in front, then the longer one (of the
+    alternatives that meet, where there are braces).
     """
     if x.kind != y.kind:
         return None
@@ -290,8 +291,11 @@ def _pattern_within(narrow: Pattern, wide: Pattern) -> bool:
         return False
     if BELOW in (wide.rest, narrow.rest):
         return wide.rest == BELOW
+    items = narrow.prefix[depth:] + narrow.rest
+    if not (items and wide.rest and _items_meet(items[-1], wide.rest[-1])):
+        return items == wide.rest
     automaton = Automaton[Wild](wide.rest, _segment_within)
-    return _accepts(automaton, narrow.prefix[depth:] + narrow.rest, automaton.hold)
+    return _accepts(automaton, items, automaton.hold)
 
 
 def _common_text(x: Target, y: Target, meeting: Sequence[tuple[Pattern, Pattern]]) -> str:
@@ -300,18 +304,11 @@ def _common_text(x: Target, y: Target, meeting: Sequence[tuple[Pattern, Pattern]
         return min(x.text, y.text, key=_length_then_text)
     if in_y or in_x:
         return x.text if in_y else y.text
-    return min((_narrower(p, q) for p, q in meeting), key=_vagueness).text
+    return min((pattern for pair in meeting for pattern in pair), key=_vagueness).text
 
 
 def _target_within(narrow: Target, wide: Target) -> bool:
     return not wide.is_part and all(any(_pattern_within(p, q) for q in wide.patterns) for p in narrow.patterns)
-
-
-def _narrower(x: Pattern, y: Pattern) -> Pattern:
-    in_y, in_x = _pattern_within(x, y), _pattern_within(y, x)
-    if in_y != in_x:
-        return x if in_y else y
-    return min(x, y, key=_vagueness)
 
 
 def _vagueness(pattern: Pattern) -> tuple[int, int, str]:

@@ -82,7 +82,7 @@ MAX_ROOT_CHARS: Final = 4096
 """Characters of a root: Linux's PATH_MAX."""
 
 MAX_ALTERNATIVES: Final = 32
-"""The most paths that the braces of one target may make. Two targets are compared path by path, so its square counts."""
+"""The most paths that the braces of one target may make. Two targets are compared path by path: the square counts."""
 
 _SHOWN_CHARS: Final = 80
 

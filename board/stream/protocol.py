@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -107,11 +107,10 @@ class StreamProtocol(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the socket."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=self.streams.settings.subscriber_bytes)
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self._transport.set_write_buffer_limits(high=self.streams.settings.subscriber_bytes)
         self._connections.add(self)
-        self._deadline = self._loop.call_later(HANDSHAKE_S, transport.abort)
+        self._deadline = self._loop.call_later(HANDSHAKE_S, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything."""

@@ -54,10 +54,10 @@ class Posted(Answer, frozen=True, kw_only=True):
 
 
 class PostedBatch(Answer, frozen=True, kw_only=True):
-    """A batch that was stored whole: the seqs from `first` to `last`, without a hole."""
+    """A batch that was stored whole: the new notes are `first` to `last`, without a hole; None when none was new."""
 
-    first: int
-    last: int
+    first: int | None = None
+    last: int | None = None
     notes: tuple[Posted, ...] = ()
 
 
@@ -158,14 +158,18 @@ class Acked(Answer, frozen=True, kw_only=True):
 
 
 class WorkerView(Answer, frozen=True, kw_only=True):
-    """One worker of a board; `last_seen` is a time, `sockets`, `claims` and `unread` are counts."""
+    """One worker of a board: when it was last seen, its open streams, its claims, and how much it has not read.
+
+    `claims` are held and `waiting` wait, by seq; `unread` counts notes, and is None where the board did not count.
+    """
 
     worker: str
     root: str = ""
     last_seen: str = ""
     sockets: int = 0
-    claims: int = 0
-    unread: int = 0
+    claims: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    unread: int | None = None
 
 
 class Workers(Answer, frozen=True, kw_only=True):
@@ -183,6 +187,7 @@ class BoardView(Answer, frozen=True, kw_only=True):
     oldest: int = 1
     settings: dict[str, Any] = {}
     counts: dict[str, int] = {}
+    state_hash: str = ""
 
 
 class Boards(Answer, frozen=True, kw_only=True):
@@ -192,12 +197,12 @@ class Boards(Answer, frozen=True, kw_only=True):
 
 
 class TokenView(Answer, frozen=True, kw_only=True):
-    """A token without its secret; times are empty for never."""
+    """A token without its secret; times are empty for never, `board` is None for all boards."""
 
     id: str
     role: str = ""
     worker: str = ""
-    board: str = ""
+    board: str | None = None
     created_at: str = ""
     expires_at: str = ""
     revoked_at: str = ""

@@ -177,7 +177,7 @@ class BoardClient:
 
     async def retract(self, seq: int, reason: str = "") -> None:
         """Take a note back: live views drop it, the log keeps it. Only its author or an admin may."""
-        await self._send("POST", self._at("notes", seq, "retract"), body={"reason": reason}, repeatable=False)
+        await self._send("POST", self._at("notes", seq, "retract"), body={"reason": reason})
 
     # Reading
 
@@ -346,9 +346,9 @@ class BoardClient:
         """Tell who was seen on the board."""
         return await self._get(Workers, self._at("workers"))
 
-    async def register(self, root: str | None = None) -> None:
-        """Make this worker known to the board, so that it can be addressed; `root` is stripped from absolute paths."""
-        await self._send("PUT", self._at("workers", "me"), body={} if root is None else {"root": root})
+    async def register(self, root: str) -> None:
+        """Keep the root of this worker's checkout: it is stripped from absolute paths."""
+        await self._send("PUT", self._at("workers", "me"), body={"root": root})
 
     async def boards(self) -> Boards:
         """Give the boards that the caller may see."""
@@ -392,7 +392,7 @@ class BoardClient:
 
     async def ticket(self) -> Ticket:
         """Get a credential that opens one stream of this board from a client that cannot send headers."""
-        return await self._post(Ticket, "/v1/tickets", {"board": self.name}, repeatable=False)
+        return await self._post(Ticket, "/v1/tickets", None, repeatable=False)
 
     # How a call is sent
 

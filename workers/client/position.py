@@ -6,12 +6,11 @@ once) keeps the seq of the last event that was handled and begins there.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from schema.codes import CODES, ProblemError, problem
+from schema.codes import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +29,6 @@ _CODE_OF_CLOSE: Final = {
     4409: "wrong_epoch",
     4410: "position_gone",
 }
-_WORD: Final = re.compile(r"[a-z_]+")
-_NUMBER: Final = re.compile(r"\d+")
 
 
 class StreamHole(Exception):
@@ -132,23 +129,19 @@ class Position:
 def refusal_of_close(code: int, reason: str) -> ProblemError | None:
     """Tell what a close means: None to connect again, else why there is no use in it.
 
-    A reason that begins with a code of the table names the refusal exactly; the first number after it is given as
-    the fact `oldest` for `position_gone`, where reading may begin instead.
+    The reason is a JSON object: its `code` names the refusal more exactly than the close code does, its `detail` says
+    it in words, and the rest are facts, such as the `oldest` seq that is kept. A reason of another kind is a detail.
     """
     if code in _RECONNECT:
         return None
-    said = reason or f"the stream was closed with {code}"
-    return ProblemError(problem(_code_of(code, reason), said, close=code, **_facts_of(code, reason)))
+    facts = _facts_of(reason)
+    name = facts.pop("code", None) or _CODE_OF_CLOSE.get(code, "internal_error")
+    detail = facts.pop("detail", None) or f"the stream was closed with {code}"
+    return ProblemError(Problem(code=str(name), detail=str(detail), facts={"close": code, **facts}))
 
 
-def _code_of(close: int, reason: str) -> str:
-    word = _WORD.match(reason)
-    if word is not None and word[0] in CODES:
-        return word[0]
-    return _CODE_OF_CLOSE.get(close, "internal_error")
-
-
-def _facts_of(close: int, reason: str) -> dict[str, int]:
-    number = _NUMBER.search(reason)
-    gone = _CODE_OF_CLOSE.get(close) == "position_gone"
-    return {"oldest": int(number[0])} if gone and number is not None else {}
+def _facts_of(reason: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(reason, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {"detail": reason}

@@ -1,0 +1,26 @@
+"""Options that more than one command has."""
+
+from typing import Annotated
+
+import typer
+
+from schema.notes import NoteType
+
+Seq = Annotated[int, typer.Argument(min=1, metavar="SEQ", help="Seq of the note.")]
+ClaimSeq = Annotated[int, typer.Argument(min=1, metavar="SEQ", help="Seq of the claim.")]
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SCOPE...", help="Targets: src/a.c, src/**/*.c, src/a.c:10-40, src/a.py::Parser, task:tables."
+    ),
+]
+Scope = Annotated[
+    list[str] | None, typer.Option("--scope", "-s", help="Target, such as src/a.c:10-40; may be repeated.")
+]
+Types = Annotated[
+    list[NoteType] | None, typer.Option("--type", case_sensitive=False, help="Only this type; may be repeated.")
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at the most.")]
+Budget = Annotated[int | None, typer.Option("--budget", min=1, help="How many tokens at the most.")]
+After = Annotated[int, typer.Option(min=0, help="Begin after this seq.")]
+Before = Annotated[int | None, typer.Option(min=1, help="End before this seq.")]

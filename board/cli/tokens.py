@@ -1,0 +1,1 @@
+"""Commands about tokens, on the store itself or, with an admin's token, on a running board."""

@@ -23,7 +23,7 @@ from board.store.sqlite import SqliteStore
 from board.stream.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from board.settings import ServerSettings
     from board.store.contract import Store
@@ -48,7 +48,7 @@ def make_store(settings: ServerSettings) -> Store:
 
 
 @asynccontextmanager
-async def open_store(settings: ServerSettings) -> AsyncIterator[Store]:
+async def open_store(settings: ServerSettings) -> AsyncGenerator[Store]:
     """Open the store, migrated to this version, for as long as the block runs."""
     store = make_store(settings)
     await store.open()
@@ -59,7 +59,7 @@ async def open_store(settings: ServerSettings) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def open_tokens(settings: ServerSettings) -> AsyncIterator[Access]:
+async def open_tokens(settings: ServerSettings) -> AsyncGenerator[Access]:
     """Open the tokens of a store, for the command line."""
     async with open_store(settings) as store:
         access = Access(store, SystemClock(), secret=settings.secret)
@@ -119,7 +119,11 @@ class Server:
         self._streams.start()
         name = listener.getsockname()
         host = f"[{name[0]}]" if ":" in name[0] else name[0]
-        log.info("server.listening", url=f"http://{host}:{name[1]}", store=self._settings.store.partition("@")[2] or self._settings.store)  # noqa: E501
+        log.info(
+            "server.listening",
+            url=f"http://{host}:{name[1]}",
+            store=self._settings.store.partition("@")[2] or self._settings.store,
+        )
         try:
             await server_task
         finally:
@@ -136,7 +140,7 @@ class Server:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(4096)
-        listener.setblocking(False)  # noqa: FBT003 -- socket's own signature
+        listener.setblocking(False)
         return listener
 
     def _config(self) -> uvicorn.Config:
@@ -152,4 +156,3 @@ class Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=int(self._settings.drain_s) or 1,
         )
-

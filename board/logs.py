@@ -22,6 +22,7 @@ def configure(settings: ServerSettings) -> None:
     json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp]
+    processors: list[Any]
     if json:
         processors = [*shared, structlog.processors.format_exc_info, _drop_none, _render_json]
         factory: Any = structlog.BytesLoggerFactory(sys.stderr.buffer)

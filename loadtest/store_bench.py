@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
 START_US: Final = 1_800_000_000_000_000
-TEXT: Final = "table rows end at a line of dashes, and what follows the dashes belongs to the next table; see the reader"
+TEXT: Final = (
+    "table rows end at a line of dashes, and what follows the dashes belongs to the next table; see the reader"
+)
 FILL_BATCH: Final = 1000
 READS: Final = 200
 
@@ -85,13 +87,18 @@ async def timed(name: str, read: Callable[[int], Awaitable[object]], times: int 
         await read(number)
         taken.append(time.perf_counter() - start_s)
     taken.sort()
-    print(f"  {name:<44} p50 {taken[len(taken) // 2] * 1e3:8.2f} ms   p99 {taken[len(taken) * 99 // 100] * 1e3:8.2f} ms")
+    print(
+        f"  {name:<44} p50 {taken[len(taken) // 2] * 1e3:8.2f} ms   p99 {taken[len(taken) * 99 // 100] * 1e3:8.2f} ms"
+    )
 
 
 async def measure_writes(store: SqliteStore, seconds: float) -> None:
     """Print what each way to write carries."""
     for batch in (1, 64, 1000):
-        print(f"  {batch:>5} a commit        {await rate(store, f'by-{batch}', batch, seconds):>10,.0f} rows/s", flush=True)
+        print(
+            f"  {batch:>5} a commit        {await rate(store, f'by-{batch}', batch, seconds):>10,.0f} rows/s",
+            flush=True,
+        )
     print(f"  64 writers, 1 each {await together(store, 64, seconds):>12,.0f} rows/s", flush=True)
 
 

@@ -118,8 +118,11 @@ class ClaimReleased(AboutClaim, frozen=True, kw_only=True, tag="claim.released")
 
 
 class ClaimExpired(AboutClaim, frozen=True, kw_only=True, tag="claim.expired"):
-    """The claim ended by the server's clock: its lease ran out at `expires_at` (`how` is `lease`), or six hours were over
-    (`life`). `last_seen` is when its holder last called."""
+    """The claim ended by the server's clock.
+
+    Its lease ran out at `expires_at` (`how` is `lease`), or six hours were over (`life`). `last_seen` is when its
+    holder last called.
+    """
 
     expires_at: str
     last_seen: str = ""

@@ -32,7 +32,9 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: int
 
 
-class Common(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"):
+class Common(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"
+):
     """The optional fields of every type.
 
     `key` makes a retry safe: the same key with the same body is answered with the first note, for ever.
@@ -74,7 +76,7 @@ class Claim(Common, frozen=True, kw_only=True, tag="CLAIM"):
     """The intent to work on a scope. Granted, it is a lease of `ttl_s` seconds; its seq is the fencing token."""
 
     text: str
-    scope: tuple[str, ...]
+    scope: tuple[str, ...]  # pyright: ignore[reportGeneralTypeIssues] -- keyword-only, so it may lose its default
     ttl_s: int | None = None
     on_conflict: OnConflict = "refuse"
 
@@ -84,7 +86,7 @@ class PatchSummary(Common, frozen=True, kw_only=True, tag="PATCH_SUMMARY"):
 
     files: tuple[str, ...]
     idea: str
-    evidence: str
+    evidence: str  # pyright: ignore[reportGeneralTypeIssues] -- as `scope` above
     risk: str = ""
     claim: int | None = None
     work: str = ""

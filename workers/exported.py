@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from schema.codec import decode_event
 from schema.events import AnyEvent
-from schema.limits import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,14 +26,14 @@ class NotAnExport(ValueError):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line: which board with which settings, which life of its log, and what follows: `after` to `head`."""
+    """The first line: which board with which settings, which life of its log, what follows (`after` to `head`)."""
 
     board: str
     epoch: str
     head: int
     after: int = 0
-    settings: Settings = Settings()
-    schema_version: int = 1
+    settings: dict[str, Any] = {}
+    state_hash: str | None = None
 
 
 class Beside(msgspec.Struct, frozen=True):

@@ -9,7 +9,9 @@ from board.cli.options import ClaimSeq, Limit, Scope, Targets
 from board.cli.session import Session, Shown, command
 from schema.notes import OnConflict, Outcome
 
-Ttl = Annotated[str, typer.Option("--ttl", help="Length of the lease, such as 90s or 30m; the board's own if left out.")]
+Ttl = Annotated[
+    str, typer.Option("--ttl", help="Length of the lease, such as 90s or 30m; the board's own if left out.")
+]
 
 
 @command("claim")

@@ -1,15 +1,35 @@
 """Commands that move a whole log: out of a board, into one, onto another one again, and into a report."""
 
+import math
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from board.cli.lines import lines_of, written
 from board.cli.options import After, Before
 from board.cli.root import app
-from board.cli.session import DEFAULT_URL, Board, Caller, Ending, Session, Shown, Token, Url, Worker, carry_out, command
+from board.cli.session import (
+    DEFAULT_URL,
+    Board,
+    Caller,
+    Ending,
+    Json,
+    Session,
+    Shown,
+    Token,
+    Url,
+    Worker,
+    carry_out,
+    command,
+)
+from board.cli.stores import on_store, read_settings
+from schema.codec import encode
+
+if TYPE_CHECKING:
+    from board.cli.restore import Restored
+    from board.settings import ServerSettings
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="File of lines, also .gz; - is standard input.")]
 
@@ -19,7 +39,9 @@ async def export(
     session: Session,
     after: After = 0,
     before: Before = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, in place of the output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, in place of the output.")
+    ] = None,
 ) -> Shown:
     """Write the log as JSON, one event a line, below a header with board, epoch, head and schema version.
 
@@ -46,3 +68,155 @@ async def _write(output: Path, lines: AsyncIterator[bytes]) -> int:
             file.write(line + b"\n")
             count += 1
     return count
+
+
+@app.command("import")
+def import_log(
+    file: File,
+    form: Annotated[Literal["board", "delm"], typer.Option("--from", help="What wrote the file.")] = "board",
+    store: Annotated[
+        str | None, typer.Option(help="Import into this store itself, without a server: sqlite:PATH or postgresql://….")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    board: Board = "main",
+    token: Token = None,
+    worker: Worker = None,
+    json: Json = False,
+) -> None:
+    """Read an export into an empty board, keeping seqs and times: on a running board as an admin, or into a store.
+
+    With --store a board that is not there is made, with the settings of the export.
+
+    \b
+    board import main.jsonl --board restored --token "$ADMIN"
+    board import main.jsonl --store sqlite:new.db
+    """
+    if form != "board":
+        msg = "only `--from board` is supported, the lines of `board export`; the form of DeLM's notes is not defined"
+        raise typer.BadParameter(msg)
+    if store is not None:
+        _import_into_store(file, store, board, json=json)
+    else:
+        caller = Caller(url=url, board=board, token=token, worker=worker, json=json)
+        raise typer.Exit(carry_out(caller, lambda session: _import(session, file), Ending()))
+
+
+async def _import(session: Session, file: Path) -> Shown:
+    imported = await session.board.import_log(_async(lines_of(file)))
+    return Shown(f"imported {imported.head} events, state {imported.state_hash}")
+
+
+async def _async(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
+
+
+def _import_into_store(file: Path, store: str, board: str, *, json: bool) -> None:
+    from workers.exported import NotAnExport
+
+    if str(file) == "-":
+        msg = "--store reads the file twice: name a file, not -"
+        raise typer.BadParameter(msg)
+    settings = read_settings(store=store)
+    try:
+        restored = on_store(lambda: _restore(settings, file, board))
+    except NotAnExport as error:
+        msg = f"{file}, {error}"
+        raise typer.BadParameter(msg) from error
+    if json:
+        typer.echo(encode(restored))
+    else:
+        typer.echo(f"imported {restored.head} events into {board!r} of {settings.store}, state {restored.state_hash}")
+
+
+async def _restore(settings: "ServerSettings", file: Path, board: str) -> "Restored":
+    from board.app import open_store
+    from board.cli.restore import restore
+
+    async with open_store(settings) as store:
+        return await restore(store, board, lambda: lines_of(file))
+
+
+@app.command()
+def replay(
+    file: File,
+    speed: Annotated[str, typer.Option(help="How many times faster than it was, or max for no pace at all.")] = "max",
+    to: Annotated[str, typer.Option("--to", envvar="BOARD_URL", help="Address of the server.")] = DEFAULT_URL,
+    board: Board = "main",
+    token: Token = None,
+    json: Json = False,
+) -> None:
+    """Do again, as its authors and in their order, what a recording says: an export, or a team's issue list.
+
+    The board must be in open mode, since each note is posted in its author's name. What is refused, left out or
+    shortened is counted and told; nothing is dropped in silence.
+
+    \b
+    board replay main.jsonl --speed 10
+    board replay agent-team-trace.jsonl.gz --speed max --to http://127.0.0.1:8420
+    """
+    pace = _speed(speed)
+    caller = Caller(url=to, board=board, token=token, json=json)
+    raise typer.Exit(carry_out(caller, lambda session: _replay(session, file, pace), Ending()))
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < math.inf:
+        msg = f"--speed {text!r} is neither a number above 0 nor max"
+        raise typer.BadParameter(msg)
+    return speed
+
+
+async def _replay(session: Session, file: Path, speed: float | None) -> Shown:
+    from board.cli.counts import tally_report
+    from workers.exported import NotAnExport
+    from workers.recording import UnknownRecording, read_recording
+    from workers.replay import Replay
+
+    settings = (await session.board.board()).settings
+    session.heard()
+    playing = Replay(session.board, speed=speed)
+    try:
+        tally = await playing.run(read_recording(lines_of(file), text_chars=int(settings["text_chars"])))
+    except (NotAnExport, UnknownRecording) as error:
+        msg = f"{file}: {error}"
+        raise typer.BadParameter(msg) from error
+    session.heard()
+    if session.json:
+        session.write(encode(tally))
+        return Shown()
+    return Shown(tally_report(tally))
+
+
+@app.command()
+def report(
+    file: File,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON, for programs.")] = False,
+) -> None:
+    """Tell from an export how a team worked: notes, claims, conflicts, averted duplicate work, hold times.
+
+    \b
+    board export -o main.jsonl && board report main.jsonl
+    board export | board report - --json
+    """
+    from workers.exported import NotAnExport
+    from workers.report import report_of
+
+    try:
+        counted = report_of(lines_of(file))
+    except NotAnExport as error:
+        msg = f"{file}, {error}"
+        raise typer.BadParameter(msg) from error
+    if json:
+        typer.echo(encode(counted))
+        return
+    from board.cli.counts import report_tables
+    from board.cli.render import console
+
+    console().print(report_tables(counted))

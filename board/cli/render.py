@@ -37,7 +37,6 @@ from schema.events import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from schema.codes import Problem
     from workers.client.answers import Check, ClaimView, Conflict, Posted
 
 _WIDE: Final = 10_000
@@ -232,19 +231,3 @@ def left_of(expires_at: str, now_us: int) -> str:
 def now_us() -> int:
     """Read this machine's clock."""
     return round(datetime.now(UTC).timestamp() * 1e6)
-
-
-def refusal(refused: Problem, *, action: str, now_us: int) -> RenderableType:
-    """Say a refusal: its code and sentence, who is in the way, what is free, and what to do."""
-    from workers.client.answers import conflicts_of, free_of  # noqa: PLC0415 -- heavy, and only needed here
-
-    parts: list[RenderableType] = [Text(f"{refused.code}: {plain(refused.detail)}", style="red")]
-    conflicts = conflicts_of(refused)
-    if conflicts:
-        parts.append(conflicts_table(conflicts, now_us))
-    free = free_of(refused)
-    if free:
-        parts.append(Text(f"free: {plain(' '.join(free))}"))
-    if action:
-        parts.append(Text(plain(action)))
-    return Group(*parts)

@@ -4,36 +4,28 @@ from typing import Annotated, Literal
 
 import typer
 
-from board import settings as server_settings
 from board.cli.root import app
 from board.cli.session import DEFAULT_URL, Board, Token, Url, Worker
+from board.cli.stores import on_store, read_settings
+from board.settings import DESCRIPTIONS, ServerSettings
 
-_HELP = server_settings.DESCRIPTIONS
-
-Store = Annotated[str | None, typer.Option(help=_HELP["store"], show_default=server_settings.DEFAULT_STORE)]
-LogFormat = Literal["json", "console"]
+LogFormat = Literal["auto", "json", "console"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-
-
-def read_settings(**flags: object) -> server_settings.ServerSettings:
-    """Read the settings from the environment and these flags; a bad one is a usage error."""
-    try:
-        return server_settings.read(**flags)
-    except server_settings.BadSetting as error:
-        raise typer.BadParameter(str(error)) from error
 
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help=_HELP["host"])] = None,
-    port: Annotated[int | None, typer.Option(help=_HELP["port"])] = None,
-    store: Annotated[str | None, typer.Option(help=_HELP["store"])] = None,
-    bus: Annotated[str | None, typer.Option(help=_HELP["bus"])] = None,
-    log_format: Annotated[LogFormat | None, typer.Option(help=_HELP["log_format"])] = None,
-    log_level: Annotated[LogLevel | None, typer.Option(help=_HELP["log_level"])] = None,
-    origin: Annotated[list[str] | None, typer.Option(help="Origin of a web page that may call; may be repeated.")] = None,
-    fd: Annotated[int | None, typer.Option(help=_HELP["fd"])] = None,
-    drain_s: Annotated[float | None, typer.Option(help=_HELP["drain_s"])] = None,
+    host: Annotated[str | None, typer.Option(help=DESCRIPTIONS["host"])] = None,
+    port: Annotated[int | None, typer.Option(help=DESCRIPTIONS["port"])] = None,
+    store: Annotated[str | None, typer.Option(help=DESCRIPTIONS["store"])] = None,
+    bus: Annotated[str | None, typer.Option(help=DESCRIPTIONS["bus"])] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help=DESCRIPTIONS["log_format"])] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help=DESCRIPTIONS["log_level"])] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Origin of a web page that may call; may be repeated.")
+    ] = None,
+    fd: Annotated[int | None, typer.Option(help=DESCRIPTIONS["fd"])] = None,
+    drain_s: Annotated[float | None, typer.Option(help=DESCRIPTIONS["drain_s"])] = None,
 ) -> None:
     """Run the server until it is told to stop.
 
@@ -62,18 +54,26 @@ def serve(
 
 
 @app.command()
-def migrate(
-    store: Annotated[str | None, typer.Option(help=_HELP["store"])] = None,
-) -> None:
+def migrate(store: Annotated[str | None, typer.Option(help=DESCRIPTIONS["store"])] = None) -> None:
     """Bring a store to this version's shape, and say at which version it is. The server does the same at its start.
 
     \b
     board migrate --store sqlite:/var/lib/board/board.db
     """
-    import asyncio
-
     settings = read_settings(store=store)
-    raise typer.Exit(asyncio.run(_migrate(settings.store)))
+    typer.echo(on_store(lambda: _migrate(settings)))
+
+
+async def _migrate(settings: ServerSettings) -> str:
+    from board.app import open_store
+    from board.store.migrations import known
+
+    async with open_store(settings):
+        kind = settings.store.partition(":")[0]
+    if kind == "memory":
+        return "a store in memory has no version: nothing is kept"
+    newest = known("sqlite" if kind == "sqlite" else "postgres")[-1]
+    return f"{kind} store at version {newest.number} ({newest.name})"
 
 
 @app.command()

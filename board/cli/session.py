@@ -113,13 +113,15 @@ class Session:
 class Ending(msgspec.Struct, frozen=True):
     """How a command ends: whether a refusal may print JSON where its lines went, and its status when interrupted."""
 
-    lines: bool
-    interrupted: int
+    lines: bool = False
+    interrupted: int = INTERRUPTED
 
 
 def command(
     name: str, *, lines: bool = False, endless: bool = False
-) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Shown]]], Callable[Concatenate[Session, P], Awaitable[Shown]]]:
+) -> Callable[
+    [Callable[Concatenate[Session, P], Awaitable[Shown]]], Callable[Concatenate[Session, P], Awaitable[Shown]]
+]:
     """Make a client command of an async function: its own options first, then those of every client command.
 
     `lines` is for one that prints events line by line, and `endless` for one that is meant to be interrupted.
@@ -170,14 +172,13 @@ async def _within(caller: Caller, body: Callable[[Session], Awaitable[Shown]]) -
 
 
 def _refused(caller: Caller, error: ProblemError, ending: Ending) -> int:
-    from board.cli.render import console, now_us, refusal
+    from board.cli.refusing import print_refusal
     from schema.codec import encode
-    from workers.client.refusals import action_of, document_of, exit_of
+    from workers.client.refusals import document_of
 
     if caller.json and not ending.lines:
         sys.stdout.buffer.write(encode(document_of(error.problem)) + b"\n")
-    console(stderr=True).print(refusal(error.problem, action=action_of(error.problem), now_us=now_us()))
-    return exit_of(error.problem)
+    return print_refusal(error.problem)
 
 
 def _signature(body: Callable[..., object]) -> inspect.Signature:

@@ -28,10 +28,50 @@ _WORKER: Final = re.compile(WORKER_NAME_PATTERN)
 _LOOKALIKE: Final = str.maketrans({"0": "o", "4": "a", "@": "a", "-": "", "_": "", ".": ""})
 
 _PLACEHOLDERS: Final = frozenset(
-    "tbd|todo|tba|wip|fixme|xxx|na|n a|none|nil|null|pending|later|soon|placeholder|unknown|untested|not tested"
-    "|not tested yet|not yet tested|will test|will test later|to be tested|to be determined|to be done|to do"
-    "|no evidence|no tests|should work|should pass|should be fine|should be ok|it should work|this should work"
-    "|looks good|lgtm|trust me|evidence|see above|see below|works on my machine|".split("|")
+    [
+        "tbd",
+        "todo",
+        "tba",
+        "wip",
+        "fixme",
+        "xxx",
+        "na",
+        "n a",
+        "none",
+        "nil",
+        "null",
+        "pending",
+        "later",
+        "soon",
+        "placeholder",
+        "unknown",
+        "untested",
+        "not tested",
+        "not tested yet",
+        "not yet tested",
+        "will test",
+        "will test later",
+        "to be tested",
+        "to be determined",
+        "to be done",
+        "to do",
+        "no evidence",
+        "no tests",
+        "should work",
+        "should pass",
+        "should be fine",
+        "should be ok",
+        "it should work",
+        "this should work",
+        "looks good",
+        "lgtm",
+        "trust me",
+        "evidence",
+        "see above",
+        "see below",
+        "works on my machine",
+        "",
+    ]
 )
 _OPENERS: Final = re.compile(r"^(tbd|todo|tba|pending|(it |this )?should (work|pass|be (fine|ok)))( \w+){0,3}$")
 
@@ -86,14 +126,10 @@ def spell_scope(
 ) -> tuple[Target, ...] | Problem:
     """Spell targets by the board's rule; the Problem names the one that cannot be."""
     try:
-        return spell_all(
-            scope, root=root, case_insensitive=settings.case_insensitive, max_chars=settings.target_chars
-        )
+        return spell_all(scope, root=root, case_insensitive=settings.case_insensitive, max_chars=settings.target_chars)
     except BadTarget as error:
         limit = {} if error.limit is None else {"limit": error.limit, "unit": "characters"}
-        return problem(
-            "bad_target", str(error), field=field, value=_shown(error.target), reason=error.reason, **limit
-        )
+        return problem("bad_target", str(error), field=field, value=_shown(error.target), reason=error.reason, **limit)
 
 
 def check_worker_name(name: str) -> Problem | None:
@@ -228,7 +264,7 @@ def _check_patch(draft: PatchSummary, texts: tuple[tuple[str, str], ...], settin
 
 
 def is_placeholder(evidence: str) -> bool:
-    """Tell whether a text only stands where evidence should: `tbd`, `pending`, `should work`, …
+    """Tell whether a text only stands where evidence should, such as `tbd`, `pending` or `should work`.
 
     Compared without case and punctuation; a placeholder followed by at most three words counts as well.
     """

@@ -282,9 +282,7 @@ def _note(post: Post, admitted: Admitted, seq: int, now_us: int, **more: Any) ->
     )
 
 
-def _post_note(
-    state: State, post: Post, admitted: Admitted, present: Present, found: Found, seqs: Seqs
-) -> Decision:
+def _post_note(state: State, post: Post, admitted: Admitted, present: Present, found: Found, seqs: Seqs) -> Decision:
     draft, now_us = post.draft, present.now_us
     stale = {"stale": True} if isinstance(draft, PatchSummary) and _is_stale(state, draft, post.asker) else {}
     note = _note(post, admitted, state.seq + 1, now_us, **stale)
@@ -326,9 +324,7 @@ def _consequences(note: Note, found: Found, seqs: Seqs) -> list[AnyEvent]:
 # --- claiming --------------------------------------------------------------------------------------------------------
 
 
-def _post_claim(
-    state: State, post: Post, draft: Claim, admitted: Admitted, present: Present, seqs: Seqs
-) -> Decision:
+def _post_claim(state: State, post: Post, draft: Claim, admitted: Admitted, present: Present, seqs: Seqs) -> Decision:
     worker, targets = post.asker.worker, admitted.scope
     entries = claims.conflicts_with(state, worker, targets, present.now_us)
     if draft.on_conflict == "wait":
@@ -340,7 +336,7 @@ def _post_claim(
     closed = claims.ring_of_hold(state, worker, targets, present.gone)
     if closed:
         return _refuse(state, post, admitted, present, seqs, entries, closed)
-    return _hold(state, post, draft, admitted, present, seqs, entries)
+    return _hold(state, post, admitted, present, seqs, entries)
 
 
 def _refuse(
@@ -413,7 +409,6 @@ def _wait(
 def _hold(
     state: State,
     post: Post,
-    draft: Claim,
     admitted: Admitted,
     present: Present,
     seqs: Seqs,
@@ -440,9 +435,7 @@ def _claim_note(
     ttl_s = default_ttl_s if post.draft.ttl_s is None else post.draft.ttl_s
     end = text_of_us(present.now_us + ttl_s * US)
     mode = None if post.draft.on_conflict == "refuse" else post.draft.on_conflict
-    note = _note(
-        post, admitted, seqs.note(), present.now_us, ttl_s=ttl_s, on_conflict=mode, state=kind, expires_at=end
-    )
+    note = _note(post, admitted, seqs.note(), present.now_us, ttl_s=ttl_s, on_conflict=mode, state=kind, expires_at=end)
     return note, end
 
 
@@ -460,19 +453,20 @@ def _conflict(note: Note, entry: claims.ConflictEntry, seqs: Seqs) -> ConflictOp
 # --- moving a claim --------------------------------------------------------------------------------------------------
 
 
-def _move_claim(
-    state: State, command: Renew | Release | Narrow | Transfer, present: Present, found: Found
-) -> Decision:
+def _move_claim(state: State, command: Renew | Release | Narrow | Transfer, present: Present, found: Found) -> Decision:
     head = found.heads.get(command.claim)
     if head is None or head.type != "CLAIM":
         return Decision(problem("claim_not_found", f"There is no claim {command.claim}.", value=command.claim))
     lease = state.leases.get(command.claim)
-    holder = lease.holder if lease else head.claim_holder
-    refused = _check_right(command, holder)
+    refused = _check_right(command, lease.holder if lease else head.claim_holder)
     if refused is not None:
         return Decision(refused)
     if lease is None:
-        return Decision(Done(command.claim)) if isinstance(command, Release) else Decision(ended_claim(command.claim))
+        return Decision(Done(command.claim) if isinstance(command, Release) else ended_claim(command.claim))
+    return _move_lease(state, lease, command, present)
+
+
+def _move_lease(state: State, lease: Lease, command: Renew | Release | Narrow | Transfer, present: Present) -> Decision:
     match command:
         case Renew():
             return _renew(state, lease, command, present)
@@ -531,14 +525,19 @@ def _release(state: State, lease: Lease, command: Release, present: Present) -> 
         return Decision(wrong)
     seqs = Seqs(state.seq)
     said = {"to": command.to, "text": command.text, "reason": command.reason}
-    events = _release_events(
-        state, lease, command.outcome, present.now_us, seqs, author=command.asker.worker, **said
-    )
+    events = _release_events(state, lease, command.outcome, present.now_us, seqs, author=command.asker.worker, **said)
     return Decision(Done(lease.claim), tuple(events))
 
 
 def _release_events(
-    state: State, lease: Lease, outcome: str, now_us: int, seqs: Seqs, *, author: str, **said: Any  # noqa: ANN401
+    state: State,
+    lease: Lease,
+    outcome: str,
+    now_us: int,
+    seqs: Seqs,
+    *,
+    author: str,
+    **said: Any,  # noqa: ANN401
 ) -> list[AnyEvent]:
     seq, at = seqs.other(), text_of_us(now_us)
     released = ClaimReleased(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from schema.events import AnyEvent, Note, NoteRetracted, PatchInvalidated, PatchSuperseded, ClaimTransferred
+from schema.events import AnyEvent, ClaimTransferred, Note, NoteRetracted, PatchInvalidated, PatchSuperseded
 
 
 class Record(msgspec.Struct, frozen=True):

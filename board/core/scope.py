@@ -3,6 +3,8 @@
 A *place* is a file, a directory, or a free key. A target stands for a set of places:
 
 * a path or a free key `p`: `p` and everything below it, by whole segments;
+  A path that ends as files do (`FILE_EXTENSIONS`) is taken for a file beside a glob: `src/a.h` could be a directory
+  that holds `x.c`, but a claim on `**/*.c` that stopped every claim on a header would help nobody;
 * a glob: exactly the paths it matches, and nothing below them (`src/*` is what lies directly in `src`; what lies deeper
   is `src/**`). `**/` stands for any number of directories, none included; a `**` at the end for everything below, the
   directory itself not included, as in a `.gitignore`. `*`, `?` and classes match a leading dot as any other character;
@@ -30,6 +32,141 @@ if TYPE_CHECKING:
 Kind = Literal["file", "task", "issue", "pr", "branch", "test", "key"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """Every kind of target, as it is written before the colon."""
+
+
+FILE_EXTENSIONS: Final = frozenset(
+    [
+        "adoc",
+        "asm",
+        "bat",
+        "bib",
+        "bmp",
+        "c",
+        "cabal",
+        "cc",
+        "cfg",
+        "cjs",
+        "class",
+        "clj",
+        "cmake",
+        "cmd",
+        "coffee",
+        "conf",
+        "cpp",
+        "cs",
+        "css",
+        "csv",
+        "cu",
+        "cxx",
+        "dart",
+        "diff",
+        "el",
+        "elm",
+        "erl",
+        "ex",
+        "exs",
+        "f90",
+        "fish",
+        "gif",
+        "go",
+        "gradle",
+        "graphql",
+        "groovy",
+        "h",
+        "hh",
+        "hpp",
+        "hrl",
+        "hs",
+        "htm",
+        "html",
+        "hxx",
+        "ico",
+        "in",
+        "ini",
+        "ipynb",
+        "java",
+        "jpeg",
+        "jpg",
+        "js",
+        "json",
+        "jsonl",
+        "jsx",
+        "kt",
+        "kts",
+        "less",
+        "lhs",
+        "lock",
+        "log",
+        "lua",
+        "m4",
+        "map",
+        "md",
+        "mdx",
+        "mjs",
+        "ml",
+        "mli",
+        "mm",
+        "nim",
+        "nix",
+        "o",
+        "org",
+        "patch",
+        "pdf",
+        "php",
+        "pl",
+        "plist",
+        "pm",
+        "png",
+        "po",
+        "pot",
+        "properties",
+        "proto",
+        "ps1",
+        "py",
+        "pyi",
+        "pyx",
+        "r",
+        "rb",
+        "rs",
+        "rst",
+        "sass",
+        "scala",
+        "scm",
+        "scss",
+        "sh",
+        "snap",
+        "so",
+        "sql",
+        "stack",
+        "styl",
+        "svelte",
+        "svg",
+        "swift",
+        "t",
+        "tcl",
+        "tex",
+        "tf",
+        "toml",
+        "ts",
+        "tsv",
+        "tsx",
+        "txt",
+        "v",
+        "vb",
+        "vim",
+        "vue",
+        "wasm",
+        "woff2",
+        "xml",
+        "xsd",
+        "xsl",
+        "yaml",
+        "yml",
+        "zig",
+        "zsh",
+    ]
+)
+"""Endings that name a file wherever they stand. `d`, `io`, `app` and the like are not here: directories end so too."""
 
 
 class Star(Enum):
@@ -266,13 +403,26 @@ def _patterns_meet(x: Pattern, y: Pattern) -> bool:
     depth = min(len(x.prefix), len(y.prefix))
     if x.prefix[:depth] != y.prefix[:depth]:
         return False
-    items, others = x.prefix[depth:] + x.rest, y.prefix[depth:] + y.rest
+    items, others = x.prefix[depth:] + _rest_beside(x, y), y.prefix[depth:] + _rest_beside(y, x)
     if BELOW in (items, others):
         return True
     if not (items and others and _items_meet(items[-1], others[-1])):
         return items == others
     automaton = Automaton[Wild](others, segments_meet)
     return _accepts(automaton, items, automaton.stretch)
+
+
+def _rest_beside(pattern: Pattern, other: Pattern) -> tuple[Item, ...]:
+    """Give the rest of a pattern, without what lies below a path that beside a glob is taken for a file."""
+    if pattern.rest != BELOW or other.rest in (BELOW, ()) or not is_file_name(pattern.prefix[-1]):
+        return pattern.rest
+    return ()
+
+
+def is_file_name(name: str) -> bool:
+    """Say whether a name ends as source and text files do, so that nobody would take it for a directory."""
+    stem, dot, extension = name.rpartition(".")
+    return bool(stem and dot) and extension.casefold() in FILE_EXTENSIONS
 
 
 def _items_meet(x: Item, y: Item) -> bool:

@@ -113,7 +113,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
 }
 
 
-class BadTarget(ValueError):  # noqa: N818 -- the refusal's name on every surface is `bad_target`
+class BadTarget(ValueError):
     """A target, or a root, that the spelling rule refuses.
 
     `target` is the text as it was given (it may hold lone surrogates, which no UTF-8 encoder takes), `reason` a stable
@@ -177,7 +177,7 @@ def spell_root(raw: str) -> str:
         raise BadTarget(raw, refusal.reason, refusal.limit) from None
 
 
-class _Refusal(Exception):  # noqa: N818 -- goes only from the rule that refuses to `spell`, which has the raw text
+class _Refusal(Exception):
     def __init__(self, reason: Reason, limit: int | None = None) -> None:
         super().__init__(reason)
         self.reason: Reason = reason

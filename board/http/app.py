@@ -85,7 +85,7 @@ class Door:
         self._note(route.name, request, status, code, who, time.perf_counter() - begun)
         return response
 
-    def _note(  # noqa: PLR0913 -- the members of one log line
+    def _note(
         self,
         route: str,
         request: Request[Any, Any, Any],
@@ -193,5 +193,3 @@ def _own_routes(door: Door) -> list[Any]:
         return ASGIResponse(body=encode(document()), media_type=JSON)
 
     return [healthz, readyz, metrics, openapi]
-
-

@@ -118,7 +118,9 @@ class Access:
         """The hash that a token is kept under."""
         return blake2b(token.encode("utf-8", "replace"), key=self._secret, digest_size=32).digest()
 
-    async def create(self, *, role: Role, worker: str = "", board: str = "", expires_s: int = 0) -> tuple[str, TokenRow]:
+    async def create(
+        self, *, role: Role, worker: str = "", board: str = "", expires_s: int = 0
+    ) -> tuple[str, TokenRow]:
         """Make a token, durable on return. Gives the token itself, which is never shown again, and its row.
 
         A worker's token is for one board, `main` where none is named. Raises ProblemError for a bad name.

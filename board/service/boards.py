@@ -40,7 +40,9 @@ FLUSH_S: Final = 5.0
 class OpenBoard:
     """One board that is being served."""
 
-    def __init__(self, row: BoardRow, state: State, presence: Presence, store: Store, clock: Clock, settings: ServerSettings) -> None:  # noqa: E501
+    def __init__(
+        self, row: BoardRow, state: State, presence: Presence, store: Store, clock: Clock, settings: ServerSettings
+    ) -> None:
         self.row = row
         self.presence = presence
         self.clock = clock
@@ -178,5 +180,3 @@ def records_of(rows: Sequence[Row]) -> list[Record]:
         event = decode_event(row.body)
         records.append(Record(event, us_of_text(event.at), row.body))
     return records
-
-

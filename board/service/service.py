@@ -550,5 +550,3 @@ def digest_of(draft: Draft) -> bytes:
 
 def _with(answer: Problem, **facts: Any) -> Problem:  # noqa: ANN401
     return Problem(code=answer.code, detail=answer.detail, facts={**answer.facts, **facts})
-
-

@@ -68,7 +68,13 @@ def ending_of(history: Sequence[Row]) -> dict[str, Any]:
         event = decode_event(row.body)
         if isinstance(event, ClaimExpired):
             last = {"last_seen": event.last_seen} if event.last_seen else {}
-            return {"state": "expired", "holder": event.holder, "expires_at": event.expires_at, "ended_at": event.at, **last}
+            return {
+                "state": "expired",
+                "holder": event.holder,
+                "expires_at": event.expires_at,
+                "ended_at": event.at,
+                **last,
+            }
         if isinstance(event, ClaimReleased):
             facts = {"outcome": event.outcome, "ended_at": event.at}
             return {"state": "released", "holder": event.holder, **facts}
@@ -310,5 +316,3 @@ def token_body(row: TokenRow) -> dict[str, Any]:
         "created_at": text_of_us(row.created_us),
     }
     return body | {name: text_of_us(at_us) for name, at_us in times.items() if at_us}
-
-

@@ -54,8 +54,10 @@ class _Job(msgspec.Struct):
 
 
 class Writer:
-    """Decides and writes for one board on this node. `on_commit` is called with every event once it is durable,
-    whoever wrote it, in order and without a hole."""
+    """Decides and writes for one board on this node.
+
+    `on_commit` is called with every event once it is durable, whoever wrote it, in order and without a hole.
+    """
 
     def __init__(
         self,
@@ -181,7 +183,7 @@ class Writer:
                 self._ahead = clone(self.settled)
                 self._fail(jobs, "store_full" if isinstance(error, StoreFull) else "store_unavailable", error)
                 return
-            except Exception as error:  # noqa: BLE001 -- one bad command must not end the board's only writer
+            except Exception as error:
                 self._ahead = clone(self.settled)
                 self._fail(jobs, "internal_error", error)
                 log.exception("writer.failed", board=self.board)
@@ -247,9 +249,7 @@ class Writer:
         now_us = max(self._clock.now_us(), self._ahead.at_us)
         gone = self._presence.gone() if self._ahead.waiting else ()
         present = Present(now_us, self._presence.names, gone)
-        return step(
-            self._ahead, job.command, present, found, last_seen_us=self._presence.last_seen_us, doubles=doubles
-        )
+        return step(self._ahead, job.command, present, found, last_seen_us=self._presence.last_seen_us, doubles=doubles)
 
 
 def _union(parts: Sequence[Wanted]) -> Wanted:

@@ -160,7 +160,7 @@ class MemoryStore:
     def begin(self, board: str, after: int) -> MemoryTransaction:
         return MemoryTransaction(self, board, after)
 
-    async def page(  # noqa: PLR0913 -- the contract's
+    async def page(
         self,
         board: str,
         *,
@@ -251,7 +251,7 @@ class MemoryStore:
         self._check_open()
         self._tokens.append(row)
 
-    async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:  # noqa: A002 -- the contract's name
+    async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
         self._check_open()
         asked = [one for one in self._tokens if one.id == id or (worker and one.worker == worker)]
         revoked = [msgspec.structs.replace(one, revoked_us=at_us) for one in asked if not one.revoked_us]

@@ -315,7 +315,9 @@ class StreamProtocol(asyncio.Protocol):
         facts: dict[str, Any] = {"code": error.problem.code}
         if self._subscription is not None and error.problem.code in ("too_slow", "going_away"):
             facts["seq"] = self._subscription.position
-        facts |= {name: error.problem.facts[name] for name in ("oldest", "head", "epoch") if name in error.problem.facts}
+        facts |= {
+            name: error.problem.facts[name] for name in ("oldest", "head", "epoch") if name in error.problem.facts
+        }
         room = _REASON_BYTES - len(encode({**facts, "detail": ""}))
         detail = error.problem.detail.encode()[: max(0, room // 2)].decode("utf-8", "ignore")
         return encode({**facts, "detail": detail}).decode()
@@ -351,4 +353,3 @@ def _id_of(message: bytes) -> str | int | None:
         return None
     id_ = found.get("id") if isinstance(found, dict) else None
     return id_ if isinstance(id_, (str, int)) else None
-

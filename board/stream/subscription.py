@@ -187,7 +187,5 @@ def check_position(board: OpenBoard, after: int) -> int:
             problem("position_from_future", f"{after} is past the head, {head}.", value=after, head=head)
         )
     if after < oldest - 1:
-        raise ProblemError(
-            problem("position_gone", f"The oldest event kept is {oldest}.", value=after, oldest=oldest)
-        )
+        raise ProblemError(problem("position_gone", f"The oldest event kept is {oldest}.", value=after, oldest=oldest))
     return after

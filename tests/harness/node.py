@@ -233,7 +233,7 @@ class Finished(msgspec.Struct, frozen=True):
     err: str
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 -- JSON of a shape that the caller knows
+    def json(self) -> Any:
         """The one JSON document on standard output."""
         return msgspec.json.decode(self.out)
 

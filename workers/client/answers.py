@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from schema.codes import Problem
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What all answers share: they are values, and read what they know of a larger object."""
 
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from schema.events import AnyEvent
     from schema.limits import SettingsDraft
-    from schema.notes import Draft, NoteType, OnConflict, Outcome
+    from schema.notes import Draft, OnConflict, Outcome
     from workers.client.stream import Change
 
 T = TypeVar("T")
@@ -61,6 +61,7 @@ _SENT_AS_NAMED: Final = ("after", "before", "limit", "order", "author", "scope",
 
 Order = Literal["asc", "desc"]
 ClaimState = Literal["live", "waiting", "ended", "all"]
+Role = Literal["reader", "worker", "admin"]
 ConflictState = Literal["open", "closed", "all"]
 
 
@@ -71,7 +72,7 @@ class NoteQuery(TypedDict, total=False):
     before: int | None
     limit: int | None
     order: Order
-    types: Sequence[NoteType]
+    types: Sequence[str]
     author: str | None
     scope: Sequence[str]
     task: str | None
@@ -372,7 +373,7 @@ class BoardClient:
         return self._decoded(Imported, self._seen(await self._link.upload(call, _with_ends(lines))))
 
     async def create_token(
-        self, role: str, *, worker: str | None = None, board: str | None = None, expires_s: int | None = None
+        self, role: Role, *, worker: str | None = None, board: str | None = None, expires_s: int | None = None
     ) -> NewToken:
         """Make a token, as an admin. The answer is the only place that shows it."""
         body = _said({"role": role, "worker": worker, "board": board, "expires_s": expires_s})
@@ -382,7 +383,7 @@ class BoardClient:
         """Give all tokens, as an admin, without their secrets."""
         return await self._get(Tokens, "/v1/tokens")
 
-    async def revoke_token(self, id: str) -> Revoked:  # noqa: A002 -- the contract's word
+    async def revoke_token(self, id: str) -> Revoked:
         """Revoke a token, as an admin; streams that it opened close. Raises ProblemError `token_not_found`."""
         return self._decoded(Revoked, await self._send("DELETE", f"/v1/tokens/{quote(id, safe='')}"))
 

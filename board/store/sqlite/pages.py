@@ -241,7 +241,7 @@ def _lookup_works(
     return {(author, work): newest & SEQS for author, work, newest in found if newest is not None}
 
 
-def _head(event: int, kind: str, author: str, retracted: int, patch: str | None, transfer: str | None) -> Head:  # noqa: PLR0913, PLR0917 -- a row
+def _head(event: int, kind: str, author: str, retracted: int, patch: str | None, transfer: str | None) -> Head:
     holder = author if kind == "CLAIM" else ""
     if transfer is not None:
         transferred = decoded(decode_event, transfer)

@@ -77,7 +77,7 @@ class Span(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, low=last)
 
 
-def page(  # noqa: PLR0913 -- what the contract's page is asked, and where the board lies
+def page(
     connection: Connection,
     span: Span,
     where: Filter,

@@ -102,7 +102,7 @@ class SqliteStore:
     def begin(self, board: str, after: int) -> SqliteTransaction:
         return SqliteTransaction(self, board, after)
 
-    async def page(  # noqa: PLR0913 -- the contract's
+    async def page(
         self,
         board: str,
         *,
@@ -178,7 +178,7 @@ class SqliteStore:
     async def add_token(self, row: TokenRow) -> None:
         await self._write(partial(log.add_token, row=row))
 
-    async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:  # noqa: A002 -- the contract's name
+    async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
         return await self._write(partial(log.revoke_tokens, token_id=id, worker=worker, at_us=at_us))
 
     async def _known(self, board: str) -> tuple[int, Settings]:

@@ -48,7 +48,7 @@ class Server:
             raise answer
         return answer
 
-    def client(self, **more: Any) -> BoardClient:  # noqa: ANN401 -- whatever a client takes
+    def client(self, **more: Any) -> BoardClient:
         """Give a client whose network is this server and whose clock only counts."""
 
         async def sleep(delay_s: float) -> None:

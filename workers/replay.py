@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from schema.notes import Draft
     from workers.client import BoardClient
+    from workers.client.answers import BoardView
 
 _LANE_ACTS: Final = 16
 """How far an author may lag behind the pace before the others wait, too: the recording is never read whole."""
@@ -82,7 +83,7 @@ class Replay:
         self._now = now
         self._began: tuple[float, float] | None = None
         self._made: dict[str, Made] = {}
-        self._known: dict[str, asyncio.Future[object]] = {}
+        self._known: dict[str, asyncio.Task[BoardView]] = {}
         self._lanes: dict[str, asyncio.Queue[Step | None]] = {}
 
     async def run(self, acts: Iterable[Act | Unread]) -> Tally:
@@ -186,7 +187,7 @@ class Replay:
     async def _introduce(self, worker: str) -> None:
         """Make a worker known before it is addressed, once: any call does."""
         if worker not in self._known:
-            self._known[worker] = asyncio.ensure_future(self._board.acting_as(worker).board())
+            self._known[worker] = asyncio.create_task(self._board.acting_as(worker).board())
         await asyncio.shield(self._known[worker])
 
 

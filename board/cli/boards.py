@@ -41,7 +41,14 @@ async def workers(session: Session) -> Shown:
 
     answer = await session.board.workers()
     rows = [
-        (one.worker, clock(one.last_seen), str(one.sockets), str(one.claims), str(one.unread), one.root or "-")
+        (
+            one.worker,
+            clock(one.last_seen),
+            str(one.sockets),
+            " ".join(map(str, one.claims)) or "-",
+            "-" if one.unread is None else str(one.unread),
+            one.root or "-",
+        )
         for one in answer.workers
     ]
     return Shown(table("worker", "last seen", "streams", "claims", "unread", "root", rows=rows))

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 
@@ -29,7 +29,7 @@ def lines_of(file: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def written(file: Path) -> Iterator[IO[bytes]]:
+def written(file: Path) -> Generator[IO[bytes]]:
     """Open a file to be written beside its place, and move it there when the block ends without an error."""
     part = file.with_name(f"{file.name}.part")
     try:

@@ -14,7 +14,7 @@ from schema.notes import NoteType
 async def post(
     session: Session,
     note_type: Annotated[NoteType, typer.Argument(metavar="TYPE", case_sensitive=False, help="Type of the note.")],
-    text: Annotated[str, typer.Argument(help="What the note says; of a PATCH_SUMMARY the idea.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the note says; of a PATCH_SUMMARY the idea.")],
     scope: Scope = None,
     detail: Annotated[str, typer.Option(help="File with the long text, - for standard input.")] = "",
     task: Annotated[str, typer.Option(help="Task that the note belongs to.")] = "",

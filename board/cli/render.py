@@ -179,8 +179,8 @@ def claims_table(claims: Sequence[ClaimView], now_us: int) -> RenderableType:
             claim.holder,
             claim.state,
             clock(claim.at),
-            left_of(claim.expires_at, now_us),
-            " ".join(f"{conflict.claim}:{conflict.holder}" for conflict in claim.conflicts) or "-",
+            claim.outcome or "-" if claim.ended_at else left_of(claim.expires_at, now_us),
+            " ".join(map(str, claim.conflicts)) or "-",
             " ".join(claim.scope),
             claim.text,
         )

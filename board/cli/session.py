@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from schema.codes import ProblemError
-
-P = ParamSpec("P")
 
 DEFAULT_URL: Final = "http://127.0.0.1:8420"
 INTERRUPTED: Final = 130
@@ -61,6 +59,9 @@ class Shown(msgspec.Struct, frozen=True):
 
     what: Any = None
     status: int = 0
+
+
+Body = TypeVar("Body", bound="Callable[..., Awaitable[Shown]]")
 
 
 class Session:
@@ -117,20 +118,14 @@ class Ending(msgspec.Struct, frozen=True):
     interrupted: int = INTERRUPTED
 
 
-def command(
-    name: str, *, lines: bool = False, endless: bool = False
-) -> Callable[
-    [Callable[Concatenate[Session, P], Awaitable[Shown]]], Callable[Concatenate[Session, P], Awaitable[Shown]]
-]:
+def command(name: str, *, lines: bool = False, endless: bool = False) -> Callable[[Body], Body]:
     """Make a client command of an async function: its own options first, then those of every client command.
 
     `lines` is for one that prints events line by line, and `endless` for one that is meant to be interrupted.
     """
     ending = Ending(lines=lines, interrupted=0 if endless else INTERRUPTED)
 
-    def register(
-        body: Callable[Concatenate[Session, P], Awaitable[Shown]],
-    ) -> Callable[Concatenate[Session, P], Awaitable[Shown]]:
+    def register(body: Body) -> Body:
         def run(**given: Any) -> None:  # noqa: ANN401 -- the options, typed by the signature below
             caller = Caller(**{field: given.pop(field) for field in Caller.__struct_fields__})
             raise typer.Exit(carry_out(caller, lambda session: body(session, **given), ending))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def read_settings(**flags: object) -> ServerSettings:
+def read_settings(**flags: Any) -> ServerSettings:  # noqa: ANN401 -- typed by the settings
     """Read the settings from the environment and these flags; a bad one is a usage error."""
     try:
         return server_settings.read(**flags)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from board.core.history import Record
 from schema.notes import Draft, Outcome
 
 
@@ -84,4 +85,11 @@ class PassTime(msgspec.Struct, frozen=True):
     """Nobody asks; leases may have ended."""
 
 
-Command = Post | PostBatch | Retract | Renew | Release | Narrow | Transfer | SignOfLife | PassTime
+class Append(msgspec.Struct, frozen=True):
+    """Take over events of another log as they are; they must follow this one's without a hole."""
+
+    asker: Asker
+    records: tuple[Record, ...]
+
+
+Command = Append | Post | PostBatch | Retract | Renew | Release | Narrow | Transfer | SignOfLife | PassTime

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from board.core import claims
-from board.core.commands import PassTime, PostBatch, SignOfLife
-from board.core.decide import Answer, Decision, Seqs, Stored, decide, decide_post
-from board.core.fold import apply
+from board.core.commands import Append, PassTime, PostBatch, SignOfLife
+from board.core.decide import Answer, Decision, Done, Seqs, Stored, decide, decide_post
+from board.core.fold import apply, replay
 from board.core.history import Record
 from schema.codes import Problem
 from schema.events import AnyEvent, ClaimExpired, ClaimNarrowed, ClaimReleased, ClaimTransferred
@@ -66,6 +66,9 @@ def step(
 
     `last_seen_us` says when a holder last called (see `claims.ending`); `doubles` comes from the `Step` of a first try.
     """
+    if isinstance(command, Append):
+        replay(state, command.records)
+        return Step(Done(0), list(command.records))
     records = _fold(state, claims.ending(state, present.now_us, last_seen_us, state.seq + 1), present, found)
     if not isinstance(command, PassTime):
         alive = claims.sign_of_life(state, command.asker.worker, present.now_us, state.seq + 1)

@@ -158,7 +158,13 @@ def _handler(route: Route, door: Door) -> HTTPRouteHandler:
 
     path = route.path.replace("{board}", "{board:str}").replace("{seq}", "{seq:str}").replace("{id}", "{id:str}")
     status = min(route.answers)
-    made = HTTPRouteHandler(path, http_method=route.method, status_code=status, name=f"{route.method} {route.path}")
+    made = HTTPRouteHandler(
+        path,
+        http_method=route.method,
+        status_code=status,
+        name=f"{route.method} {route.path}",
+        request_max_body_size=BODY_BYTES if route.takes == JSON else None,
+    )
     return made(handle_stream if streamed else handle)
 
 

@@ -96,6 +96,11 @@ async def export(service: Service, call: Call) -> Stream:
     return Stream(lines, media_type="application/x-ndjson")
 
 
+async def import_log(service: Service, call: Call) -> Reply:
+    """Take an export (NDJSON, its header first) into an empty board, with its seqs and times: all of it or nothing."""
+    return await service.import_log(call.who, call.board, call.chunks())
+
+
 async def workers(service: Service, call: Call) -> Reply:
     """Who is here: last seen, open sockets, live claims."""
     return await service.workers(call.who, call.board)

@@ -37,6 +37,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, str]
     codes: tuple[str, ...] = ()
     media: str = "application/json"
+    takes: str = "application/json"
+    """The media type of the body. One that is not JSON is read as it comes in, and has no limit of its own."""
 
     @property
     def name(self) -> str:
@@ -139,6 +141,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         "The log, one event a line, after a header.",
         query=questions.ExportQuery,
         media="application/x-ndjson",
+    ),
+    _post(
+        f"{_BOARD}/import",
+        calls.import_log,
+        {201: "The whole log is stored."},
+        guard="admin",
+        takes="application/x-ndjson",
+        codes=("board_exists",),
     ),
     _get(f"{_BOARD}/workers", calls.workers, "Everyone ever seen on the board."),
     Route(

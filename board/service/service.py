@@ -16,13 +16,14 @@ import structlog
 
 from board.core import claims
 from board.core.admission import spell_scope
-from board.core.commands import Command, Narrow, Post, PostBatch, Release, Renew, Retract, SignOfLife, Transfer
+from board.core.commands import Append, Command, Narrow, Post, PostBatch, Release, Renew, Retract, SignOfLife, Transfer
 from board.core.decide import ClaimReply, Done, Stored
+from board.core.exported import header_of
 from board.core.selection import Filter
 from board.core.spelling import BadTarget, spell_root
 from board.core.step import StoredBatch
 from board.core.words import parse
-from board.service import views
+from board.service import importing, views
 from board.service.access import Access, Identity, check_admin, check_board, check_writes
 from board.service.boards import Boards, OpenBoard
 from board.store.contract import BoardExists, StoreFull, StoreUnavailable
@@ -33,6 +34,7 @@ from schema.limits import BATCH_LIMIT, BOARD_NAME_PATTERN, CEILINGS, RELATED_LIM
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from board.core.history import Record
     from board.core.scope import Target
     from board.service import questions
     from board.service.clock import Clock
@@ -447,7 +449,7 @@ class Service:
         return self._export_lines(opened, query.after, head)
 
     async def _export_lines(self, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:
-        yield encode(views.export_header(board, after, head)) + b"\n"
+        yield encode(header_of(board.name, board.row.epoch, board.state, after=after, head=head)) + b"\n"
         while after < head:
             rows = await self._guarded(self._store.records(board.name, after=after, limit=_EXPORT_ROWS))
             lines = [views.export_line(row) for row in rows if row.seq <= head]
@@ -455,6 +457,19 @@ class Service:
                 return
             yield b"".join(lines)
             after = rows[-1].seq
+
+    async def import_log(self, who: Identity, board: str, chunks: AsyncIterator[bytes]) -> Reply:
+        """Take a whole exported log into an empty board, with its seqs and times. Admins only; durable on return."""
+        opened = await self.enter(who, board)
+        check_admin(who)
+        importing.refuse_unless_empty(opened.name, opened.state.seq)
+        with await importing.spool(chunks) as file:
+            importing.check(file, opened.row)
+            await importing.store_all(file, opened.row, lambda records: self._append(opened, who, records))
+        return Reply(201, {"head": opened.state.seq, "state_hash": opened.state.state_hash()})
+
+    async def _append(self, board: OpenBoard, who: Identity, records: list[Record]) -> None:
+        await self._submit(board, Append(who.asker(None), tuple(records)))
 
     async def workers(self, who: Identity, board: str) -> Reply:
         """Who is here."""

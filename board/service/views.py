@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["text_of_us"]
 
-SCHEMA_VERSION: Final = 1
-"""The version of the events' shape, told in the first line of an export."""
-
-
 class _At(msgspec.Struct):
     at: str
 
@@ -260,19 +256,6 @@ def board_body(board: OpenBoard) -> dict[str, Any]:
         "waiting_claims": sum(lease.state == "waiting" for lease in state.leases.values()),
         "open_conflicts": len(state.conflicts),
         "state_hash": state.state_hash(),
-    }
-
-
-def export_header(board: OpenBoard, after: int, head: int) -> dict[str, Any]:
-    """The first line of an export."""
-    return {
-        "board": board.name,
-        "epoch": board.row.epoch,
-        "head": head,
-        "after": after,
-        "schema_version": SCHEMA_VERSION,
-        "settings": board.row.settings,
-        "state_hash": board.state.state_hash() if head == board.state.seq else None,
     }
 
 

@@ -29,6 +29,7 @@ END_S: Final = 20.0
 _LOOK_AGAIN_S: Final = 0.01
 
 
+_USUAL: Final = Backoff()
 _LAST_CHARS: Final = 4000
 
 
@@ -151,7 +152,7 @@ class Node:
         *,
         board: str = "main",
         token: str | None = None,
-        backoff: Backoff = Backoff(),
+        backoff: Backoff = _USUAL,
     ) -> BoardClient:
         """Give a client of this server. Use as `async with`."""
         return BoardClient(self.url, board, token, worker, backoff=backoff)

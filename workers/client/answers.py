@@ -102,7 +102,10 @@ class Check(Answer, frozen=True, kw_only=True):
 
 
 class ClaimView(Answer, frozen=True, kw_only=True):
-    """A claim as it stands: `state` is `held`, `contested`, `waiting` or how it ended."""
+    """A claim as it stands: `state` is `held`, `contested`, `waiting`, `released` or `expired`.
+
+    `conflicts` are the claims that dispute it, by seq. `outcome` and `ended_at` tell how and when it ended.
+    """
 
     claim: int
     holder: str = ""
@@ -112,7 +115,9 @@ class ClaimView(Answer, frozen=True, kw_only=True):
     state: str = ""
     at: str = ""
     expires_at: str = ""
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[int, ...] = ()
+    outcome: str = ""
+    ended_at: str = ""
 
 
 class ClaimPage(Answer, frozen=True, kw_only=True):

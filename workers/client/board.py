@@ -42,7 +42,7 @@ from workers.client.backoff import Backoff
 from workers.client.keys import with_key
 from workers.client.link import Call, Link, Method
 from workers.client.position import Filter
-from workers.client.refusals import unreachable
+from workers.client.refusals import no_board
 from workers.client.stream import Subscription
 
 if TYPE_CHECKING:
@@ -434,7 +434,7 @@ class BoardClient:
         try:
             return _decoder(answer).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise unreachable(self.url, f"its answer is not a board's ({error})") from error
+            raise no_board(self.url, str(error)) from error
 
 
 @lru_cache(maxsize=64)

@@ -19,10 +19,10 @@ def refusal(status: int, body: bytes, url: str) -> ProblemError:
     """Read the answer of a failed call.
 
     An answer that is no problem document did not come from a board (a proxy, another program), so that the board was
-    not reached: its code is `unreachable`, with the status and the beginning of what was said as facts.
+    not reached: its code is `unreachable`, and its reason tells the status and the beginning of what was said.
     """
     document = _document(body)
-    return ProblemError(_strange(status, body, url) if document is None else _problem_of(document, status))
+    return _strange(status, body, url) if document is None else ProblemError(_problem_of(document, status))
 
 
 def refusal_of_document(document: dict[str, Any], status: int) -> ProblemError:
@@ -33,6 +33,13 @@ def refusal_of_document(document: dict[str, Any], status: int) -> ProblemError:
 def unreachable(url: str, reason: str) -> ProblemError:
     """Say that no answer came from this address."""
     return ProblemError(problem("unreachable", f"{url} does not answer: {reason}", url=url, reason=reason))
+
+
+def no_board(url: str, reason: str) -> ProblemError:
+    """Say that what answered at this address is no board, or one that this version does not understand."""
+    return ProblemError(
+        problem("unreachable", f"{url} answers, but not as a board does: {reason}", url=url, reason=reason)
+    )
 
 
 def exit_of(refused: Problem) -> Exit:
@@ -73,8 +80,6 @@ def _problem_of(document: dict[str, Any], status: int) -> Problem:
     return Problem(code=code, detail=str(document.get("detail") or document.get("title") or code), facts=facts)
 
 
-def _strange(status: int, body: bytes, url: str) -> Problem:
+def _strange(status: int, body: bytes, url: str) -> ProblemError:
     said = body[: 4 * _EXCERPT_CHARS].decode(errors="replace")[:_EXCERPT_CHARS]
-    return problem(
-        "unreachable", f"{url} answered {status}, and not as a board does", url=url, answered=status, said=said
-    )
+    return no_board(url, f"status {status}, {said!r}")

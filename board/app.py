@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -70,6 +71,7 @@ async def open_tokens(settings: ServerSettings) -> AsyncGenerator[Access]:
 def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
     """Serve until told to stop by SIGTERM or SIGINT. Gives the exit status: 0, or 2 when it refuses to start."""
     configure(settings)
+    _calm_the_collector()
     server = Server(settings, clock or SystemClock())
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -77,6 +79,16 @@ def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
     except StoreUnavailable as error:
         log.error("store.failed", store=settings.store.partition("@")[2] or settings.store, reason=str(error))  # noqa: TRY400
         return FAILED
+
+
+def _calm_the_collector() -> None:
+    """Collect cycles less often, and never look at what was there from the start.
+
+    With the defaults a batch of 1,000 notes ran the collector over 100 times: a third of its time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 class Server:

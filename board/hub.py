@@ -89,10 +89,10 @@ class Tail:
         while self._bytes > self._limit_bytes and len(self._records) > 1:
             self._bytes -= len(self._records.popleft().body)
 
-    def body(self, seq: int) -> bytes | None:
-        """The encoded event, if the tail still holds it."""
+    def record(self, seq: int) -> Record | None:
+        """The event, if the tail still holds it."""
         index = seq - self.reaches - 1
-        return self._records[index].body if 0 <= index < len(self._records) else None
+        return self._records[index] if 0 <= index < len(self._records) else None
 
     def after(self, seq: int) -> list[Record]:
         """Give the events after `seq`, which must not lie before `reaches`."""

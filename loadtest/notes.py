@@ -7,18 +7,19 @@ and when it was begun to be posted, in nanoseconds of CLOCK_MONOTONIC, which all
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 PHASES: Final = 16
 """Phases are numbered from 0 to 15."""
 
-_PLACE: Final = b"@"
-_MARK_BYTES: Final = 30
-_TEXT: Final = b"table rows end at a line of dashes, and what follows the dashes belongs to the next table;"
-_DRAFT: Final = b'{"type":"FACT","text":"' + _PLACE + b" " + _TEXT + b'","scope":["src/readers/tables.c:10-40"],"task":"tables"}'
-_EVENT: Final = b'{"kind":"note","seq":123456,"at":"2026-12-01T10:00:00.123456Z","author":"poster","type":"FACT","text":"' + _PLACE
-_EVENT_END: Final = b" " + _TEXT + b'","scope":["src/readers/tables.c:10-40"],"task":"tables"}'
+_END: Final = (
+    b" table rows end at a line of dashes, and what follows the dashes belongs to the next table;"
+    b'","scope":["src/readers/tables.c:10-40"],"task":"tables"}'
+)
+_DRAFT: Final = b'{"type":"FACT","text":"'
+_EVENT: Final = (
+    b'{"kind":"note","seq":1234567,"at":"2026-12-01T10:00:00.123456Z","author":"poster","type":"FACT","text":"'
+)
 
 
 def mark(phase: int, index: int, at_ns: int) -> bytes:
@@ -28,9 +29,14 @@ def mark(phase: int, index: int, at_ns: int) -> bytes:
 
 def draft(mark_: bytes) -> bytes:
     """Give the note as a caller sends it."""
-    return _DRAFT.replace(_PLACE, mark_)
+    return _DRAFT + mark_ + _END
 
 
 def event(mark_: bytes) -> bytes:
-    """Give what a board would send of the note, for servers that pass on what they are given."""
-    return _EVENT + mark_ + _EVENT_END
+    """Give what a board would send of the note, for servers that only pass on what they are given."""
+    return _EVENT + mark_ + _END
+
+
+def batch(marks: list[bytes]) -> bytes:
+    """Give the body of a batch, one note a mark."""
+    return b'{"notes":[' + b",".join(map(draft, marks)) + b"]}"

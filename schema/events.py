@@ -16,7 +16,7 @@ BOARD_AUTHOR: Final = "board"
 """The author of what nobody did: an expiry, a grant, a conflict."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
     """One line of the log: `seq` is 1, 2, 3 … per board, `at` is the server's time (RFC 3339, UTC, microseconds)."""
 
     seq: int
@@ -24,7 +24,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     author: str
 
 
-class Note(Event, frozen=True, kw_only=True, tag="note"):
+class Note(Event, frozen=True, kw_only=True, gc=False, tag="note"):
     """A note as stored; its `seq` is its name everywhere.
 
     `detail_bytes` is the size of the long text that `…/notes/{seq}/detail` gives, `detail_hash` the start of its SHA-256. `state` and `expires_at` are what
@@ -56,7 +56,7 @@ class Note(Event, frozen=True, kw_only=True, tag="note"):
     expires_at: str = ""
 
 
-class Blocker(msgspec.Struct, frozen=True, omit_defaults=True):
+class Blocker(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One live claim in the way of another: who holds it and where the two meet."""
 
     claim: int
@@ -64,14 +64,14 @@ class Blocker(msgspec.Struct, frozen=True, omit_defaults=True):
     overlap: tuple[str, ...]
 
 
-class AboutClaim(Event, frozen=True, kw_only=True):
+class AboutClaim(Event, frozen=True, kw_only=True, gc=False):
     """What every `claim.*` event carries: the seq of the CLAIM, and its holder after this event."""
 
     claim: int
     holder: str
 
 
-class ClaimRefused(AboutClaim, frozen=True, kw_only=True, tag="claim.refused"):
+class ClaimRefused(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.refused"):
     """`author` asked for `scope` and got nothing; `claim` and `holder` are the first of those in the way."""
 
     text: str
@@ -81,31 +81,31 @@ class ClaimRefused(AboutClaim, frozen=True, kw_only=True, tag="claim.refused"):
     reason: str = "claim_conflict"
 
 
-class ClaimQueued(AboutClaim, frozen=True, kw_only=True, tag="claim.queued"):
+class ClaimQueued(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.queued"):
     """The claim waits, first come first served, for what `blockers` hold."""
 
     blockers: tuple[Blocker, ...] = ()
 
 
-class ClaimGranted(AboutClaim, frozen=True, kw_only=True, tag="claim.granted"):
+class ClaimGranted(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.granted"):
     """A waiting claim is held from now on."""
 
     expires_at: str
 
 
-class ClaimRenewed(AboutClaim, frozen=True, kw_only=True, tag="claim.renewed"):
+class ClaimRenewed(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.renewed"):
     """The lease ends later than it did; never earlier."""
 
     expires_at: str
 
 
-class ClaimNarrowed(AboutClaim, frozen=True, kw_only=True, tag="claim.narrowed"):
+class ClaimNarrowed(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.narrowed"):
     """The claim holds less than before: `scope` is what is left."""
 
     scope: tuple[str, ...]
 
 
-class ClaimReleased(AboutClaim, frozen=True, kw_only=True, tag="claim.released"):
+class ClaimReleased(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.released"):
     """The claim has ended by its holder's word (or an admin's, with a `reason`).
 
     `outcome` is `done`, `abandoned`, `handoff`, or `superseded` where its holder claimed the same scope anew.
@@ -117,7 +117,7 @@ class ClaimReleased(AboutClaim, frozen=True, kw_only=True, tag="claim.released")
     reason: str = ""
 
 
-class ClaimExpired(AboutClaim, frozen=True, kw_only=True, tag="claim.expired"):
+class ClaimExpired(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.expired"):
     """The claim ended by the server's clock.
 
     Its lease ran out at `expires_at` (`how` is `lease`), or six hours were over (`life`). `last_seen` is when its
@@ -129,14 +129,14 @@ class ClaimExpired(AboutClaim, frozen=True, kw_only=True, tag="claim.expired"):
     how: str = "lease"
 
 
-class ClaimTransferred(AboutClaim, frozen=True, kw_only=True, tag="claim.transferred", rename={"giver": "from"}):
+class ClaimTransferred(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.transferred", rename={"giver": "from"}):
     """Another worker holds the claim from now on: `holder`, from `from`."""
 
     giver: str
     reason: str = ""
 
 
-class AboutConflict(Event, frozen=True, kw_only=True):
+class AboutConflict(Event, frozen=True, kw_only=True, gc=False):
     """What every `conflict.*` event carries: both claims (the earlier has priority), holders, and where they meet."""
 
     claims: tuple[int, int]
@@ -144,36 +144,36 @@ class AboutConflict(Event, frozen=True, kw_only=True):
     overlap: tuple[str, ...]
 
 
-class ConflictOpened(AboutConflict, frozen=True, kw_only=True, tag="conflict.opened"):
+class ConflictOpened(AboutConflict, frozen=True, kw_only=True, gc=False, tag="conflict.opened"):
     """Two live claims of different holders meet; its seq names the conflict."""
 
 
-class ConflictClosed(AboutConflict, frozen=True, kw_only=True, tag="conflict.closed"):
+class ConflictClosed(AboutConflict, frozen=True, kw_only=True, gc=False, tag="conflict.closed"):
     """The conflict is over: `how` is released, expired, narrowed or transferred."""
 
     conflict: int
     how: str
 
 
-class AboutNote(Event, frozen=True, kw_only=True):
+class AboutNote(Event, frozen=True, kw_only=True, gc=False):
     """What `note.*` and `patch.*` events carry: the seq of the note."""
 
     note: int
 
 
-class NoteRetracted(AboutNote, frozen=True, kw_only=True, tag="note.retracted"):
+class NoteRetracted(AboutNote, frozen=True, kw_only=True, gc=False, tag="note.retracted"):
     """The note is taken back; live views drop it, the log keeps it."""
 
     reason: str = ""
 
 
-class PatchSuperseded(AboutNote, frozen=True, kw_only=True, tag="patch.superseded"):
+class PatchSuperseded(AboutNote, frozen=True, kw_only=True, gc=False, tag="patch.superseded"):
     """A newer summary (`by`) of the same author and work stands in its place."""
 
     by: int
 
 
-class PatchInvalidated(AboutNote, frozen=True, kw_only=True, tag="patch.invalidated"):
+class PatchInvalidated(AboutNote, frozen=True, kw_only=True, gc=False, tag="patch.invalidated"):
     """A FAIL (`by`) refutes the patch."""
 
     by: int

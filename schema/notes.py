@@ -2,6 +2,9 @@
 
 A draft has no seq, time or author: the board gives those. Sizes are the board's settings, so they are checked by
 admission and not by these types. Unknown fields are refused: a misspelt field would otherwise be lost in silence.
+
+The structs here and in `schema.events` are left out of garbage collection (`gc=False`): they are trees of plain values,
+never part of a cycle, and a busy board makes tens of thousands of them a second.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ OnConflict = Literal["refuse", "contest", "wait"]
 Outcome = Literal["done", "abandoned", "handoff"]
 
 
-class Ref(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Ref(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """How this note stands to an earlier one."""
 
     rel: Rel
     seq: int
 
 
-class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Run(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A command that was run, and how it ended."""
 
     command: str
@@ -33,7 +36,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Common(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", gc=False
 ):
     """The optional fields of every type.
 
@@ -54,25 +57,25 @@ class Common(
     key: str = ""
 
 
-class Observed(Common, frozen=True, kw_only=True, tag="OBSERVED"):
+class Observed(Common, frozen=True, kw_only=True, gc=False, tag="OBSERVED"):
     """Something seen, not yet judged."""
 
     text: str
 
 
-class Fact(Common, frozen=True, kw_only=True, tag="FACT"):
+class Fact(Common, frozen=True, kw_only=True, gc=False, tag="FACT"):
     """Something held to be true."""
 
     text: str
 
 
-class Fail(Common, frozen=True, kw_only=True, tag="FAIL"):
+class Fail(Common, frozen=True, kw_only=True, gc=False, tag="FAIL"):
     """Something that was tried in vain; with a `refutes` ref, what it refutes."""
 
     text: str
 
 
-class Claim(Common, frozen=True, kw_only=True, tag="CLAIM"):
+class Claim(Common, frozen=True, kw_only=True, gc=False, tag="CLAIM"):
     """The intent to work on a scope. Granted, it is a lease of `ttl_s` seconds; its seq is the fencing token."""
 
     text: str
@@ -81,7 +84,7 @@ class Claim(Common, frozen=True, kw_only=True, tag="CLAIM"):
     on_conflict: OnConflict = "refuse"
 
 
-class PatchSummary(Common, frozen=True, kw_only=True, tag="PATCH_SUMMARY"):
+class PatchSummary(Common, frozen=True, kw_only=True, gc=False, tag="PATCH_SUMMARY"):
     """A finished change. A newer one of the same author and `work` supersedes the older."""
 
     files: tuple[str, ...]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from schema.codec import decode_event
-from schema.events import AnyEvent
+from schema.events import EVENT_KINDS, AnyEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,13 +83,7 @@ def _check_header(line: bytes) -> None:
 def _exported(number: int, line: bytes) -> Exported:
     try:
         beside = _beside_decoder.decode(line)
+        event = decode_event(line) if beside.kind in EVENT_KINDS else None
     except msgspec.DecodeError as error:
         raise NotAnExport(number, str(error)) from error
-    return Exported(number, _known(line), beside)
-
-
-def _known(line: bytes) -> AnyEvent | None:
-    try:
-        return decode_event(line)
-    except msgspec.ValidationError:
-        return None
+    return Exported(number, event, beside)

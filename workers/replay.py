@@ -30,14 +30,16 @@ _LANE_ACTS: Final = 16
 class Tally(msgspec.Struct, kw_only=True):
     """What became of a recording. Every line of it is counted somewhere.
 
-    `posted` counts notes by type, `done` the other deeds by name, `refused` what the board refused by code, `left_out`
-    what was not tried by reason. `refusals` holds the first few refusals in words.
+    `posted` counts new notes by type, `repeated` those that the board knew word by word, `done` the other deeds by name,
+    `refused` what the board refused by code, `left_out` what was not tried by reason. `shortened` notes have their text
+    in `detail`. `refusals` holds the first few refusals in words.
     """
 
     posted: Counter[str] = msgspec.field(default_factory=Counter[str])
     done: Counter[str] = msgspec.field(default_factory=Counter[str])
     refused: Counter[str] = msgspec.field(default_factory=Counter[str])
     left_out: Counter[str] = msgspec.field(default_factory=Counter[str])
+    repeated: int = 0
     shortened: int = 0
     refusals: list[str] = []
 
@@ -154,7 +156,7 @@ class Replay:
     async def _do(self, board: BoardClient, step: Step) -> None:
         missing = [name for name in _names_of(step.act) if name not in step.needs or not step.needs[name].seq]
         if missing:
-            self.tally.left_out[f"{_name_of(step.act)} of what is not on the board"] += 1
+            self.tally.left_out[f"{_name_of(step.act)} about a note that was not posted"] += 1
             return
         match step.act.deed:
             case Say() as deed:
@@ -176,7 +178,10 @@ class Replay:
             await self._introduce(worker)
         posted = await board.post(_renamed(deed.draft, step.needs))
         step.made.seq = posted.seq
-        self.tally.posted[posted.note.type] += 1
+        if posted.duplicate:
+            self.tally.repeated += 1
+        else:
+            self.tally.posted[posted.note.type] += 1
         self.tally.shortened += deed.shortened
 
     async def _release(self, board: BoardClient, deed: Release, step: Step) -> None:

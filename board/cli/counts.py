@@ -39,6 +39,7 @@ def tally_report(tally: Tally) -> RenderableType:
     """Show what became of a replay."""
     return Group(
         *_section("Posted", ("type", "notes"), tally.posted),
+        *_section("Repeated", ("what the board knew already", "notes"), _if_any("same words", tally.repeated)),
         *_section("Done", ("what", "times"), tally.done),
         *_section("Refused by the board", ("code", "times"), tally.refused),
         *(Text(f"  {plain(refusal)}") for refusal in tally.refusals),

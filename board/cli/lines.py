@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import sys
+import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
@@ -23,6 +25,26 @@ def lines_of(file: Path) -> Iterator[bytes]:
         with _opened(file) as lines:
             for line in lines:
                 yield line.rstrip(b"\r\n")
+    except (OSError, EOFError) as error:
+        msg = f"{file}: {error}"
+        raise typer.BadParameter(msg) from error
+
+
+@contextmanager
+def rewindable(file: Path) -> Generator[IO[bytes]]:
+    """Open a file so that it can be read twice; standard input is kept beside for that.
+
+    Raises typer.BadParameter when it cannot be opened.
+    """
+    try:
+        with _opened(file) as opened:
+            if opened.seekable():
+                yield opened
+                return
+            with tempfile.TemporaryFile() as kept:
+                shutil.copyfileobj(opened, kept)
+                kept.seek(0)
+                yield kept
     except (OSError, EOFError) as error:
         msg = f"{file}: {error}"
         raise typer.BadParameter(msg) from error

@@ -3,11 +3,12 @@
 import math
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 import typer
 
-from board.cli.lines import lines_of, written
+from board.cli.lines import lines_of, rewindable, written
 from board.cli.options import After, Before
 from board.cli.root import app
 from board.cli.session import (
@@ -26,10 +27,11 @@ from board.cli.session import (
 )
 from board.cli.stores import on_store, read_settings
 from schema.codec import encode
+from schema.limits import Settings
 
 if TYPE_CHECKING:
-    from board.cli.restore import Restored
     from board.settings import ServerSettings
+    from workers.client.answers import Imported
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="File of lines, also .gz; - is standard input.")]
 
@@ -112,29 +114,37 @@ async def _async(lines: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _import_into_store(file: Path, store: str, board: str, *, json: bool) -> None:
-    from workers.exported import NotAnExport
-
-    if str(file) == "-":
-        msg = "--store reads the file twice: name a file, not -"
-        raise typer.BadParameter(msg)
     settings = read_settings(store=store)
-    try:
-        restored = on_store(lambda: _restore(settings, file, board))
-    except NotAnExport as error:
-        msg = f"{file}, {error}"
-        raise typer.BadParameter(msg) from error
+    with rewindable(file) as opened:
+        imported = on_store(lambda: _restore(settings, opened, board))
     if json:
-        typer.echo(encode(restored))
+        typer.echo(encode(imported))
     else:
-        typer.echo(f"imported {restored.head} events into {board!r} of {settings.store}, state {restored.state_hash}")
+        typer.echo(f"imported {imported.head} events into {board!r} of {settings.store}, state {imported.state_hash}")
 
 
-async def _restore(settings: "ServerSettings", file: Path, board: str) -> "Restored":
+async def _restore(settings: "ServerSettings", file: IO[bytes], board: str) -> "Imported":
     from board.app import open_store
-    from board.cli.restore import restore
+    from board.service.importing import import_into_store
+    from workers.client.answers import Imported
 
     async with open_store(settings) as store:
-        return await restore(store, board, lambda: lines_of(file))
+        if await store.board(board) is None:
+            await store.create_board(board, _settings_of(file))
+        state = await import_into_store(store, board, file)
+        return Imported(head=state.seq, state_hash=state.state_hash())
+
+
+def _settings_of(file: IO[bytes]) -> Settings:
+    """Read the settings that a new board needs to hold an export; those of no board at all are left to the import."""
+    from workers.exported import header_of
+
+    header = header_of(file.readline())
+    try:
+        return msgspec.convert(header.settings, Settings) if header is not None else Settings()
+    except msgspec.ValidationError as error:
+        msg = f"a newer version wrote the settings of the export: {error}"
+        raise typer.BadParameter(msg) from error
 
 
 @app.command()

@@ -76,7 +76,7 @@ _PLACEHOLDERS: Final = frozenset(
 _OPENERS: Final = re.compile(r"^(tbd|todo|tba|pending|(it |this )?should (work|pass|be (fine|ok)))( \w+){0,3}$")
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A draft that was admitted: its scope and files as they are spelt, parsed and as text."""
 
     scope: tuple[Target, ...]
@@ -182,6 +182,8 @@ def _check_texts(texts: tuple[tuple[str, str], ...], settings: Settings) -> Prob
 
 
 def _check_names(draft: Draft, settings: Settings) -> Problem | None:
+    if not (draft.task or draft.commit or draft.pr or draft.key or draft.tags or draft.run or _is_patch(draft)):
+        return None
     labels = [("task", draft.task), ("commit", draft.commit), ("pr", draft.pr), ("key", draft.key)]
     if isinstance(draft, PatchSummary):
         labels.append(("work", draft.work))
@@ -196,7 +198,13 @@ def _check_names(draft: Draft, settings: Settings) -> Problem | None:
     return None
 
 
+def _is_patch(draft: Draft) -> bool:
+    return type(draft) is PatchSummary
+
+
 def _check_counts(draft: Draft, settings: Settings) -> Problem | None:
+    if not (draft.refs or draft.tags or draft.to or _is_patch(draft)) and len(draft.scope) <= settings.targets:
+        return None
     counts = [
         ("scope", len(draft.scope), settings.targets, "targets"),
         ("refs", len(draft.refs), settings.refs, "refs"),

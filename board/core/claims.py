@@ -1,4 +1,4 @@
-"""The rules of claims: who is in the way, who waits for whom, what ends when, and who is next.
+"""The rules of claims: who is in the way, and what ends when. Who waits for whom is in `board.core.waits`.
 
 A claim is a lease on its scope. Pure functions over the state: none of them changes it.
 """
@@ -16,14 +16,13 @@ from schema.events import (
     AnyEvent,
     Blocker,
     ClaimExpired,
-    ClaimGranted,
     ClaimRenewed,
     ConflictClosed,
 )
 from schema.limits import CLAIM_LIFE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from board.core.scope import Overlap, Target
 
@@ -82,73 +81,6 @@ def free_targets(state: State, worker: str, targets: Sequence[Target]) -> tuple[
         for target in targets
         if all(state.leases[claim].holder == worker for claim in state.held.overlapping((target,)))
     )
-
-
-def waiting_before(
-    state: State, worker: str, targets: Sequence[Target], claim: int | None, gone: Collection[str]
-) -> list[Lease]:
-    """The claims of others that wait for a part of the targets and came before `claim` (before now where None)."""
-    if not state.waiting:
-        return []
-    leases = [state.leases[other] for other in state.waiting.overlapping(targets) if claim is None or other < claim]
-    return [lease for lease in leases if lease.holder != worker and lease.holder not in gone]
-
-
-def blocking_holders(state: State, worker: str, gone: Collection[str]) -> set[str]:
-    """Whom a worker waits for: the holders, and the earlier waiters, in the way of its waiting claims."""
-    holders: set[str] = set()
-    for lease in state.leases_of(worker):
-        if lease.state == "waiting":
-            targets = state.targets(lease.scope)
-            holders |= {state.leases[claim].holder for claim in state.held.overlapping(targets)}
-            holders |= {other.holder for other in waiting_before(state, worker, targets, lease.claim, gone)}
-    holders.discard(worker)
-    return holders
-
-
-def ring(worker: str, first: Iterable[str], next_of: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Find who waits for whom in a ring through `worker`, were it to wait for `first`. Empty where there is none.
-
-    Gives the ring spelt out, the worker at both ends: `("w3", "w1", "w2", "w3")`.
-    """
-    came_from: dict[str, str] = dict.fromkeys(sorted(first), worker)
-    open_ = list(came_from)
-    while open_:
-        at = open_.pop()
-        for following in sorted(next_of(at)):
-            if following == worker:
-                return (*_path(at, came_from, worker), worker)
-            if following not in came_from:
-                came_from[following] = at
-                open_.append(following)
-    return ()
-
-
-def _path(at: str, came_from: Mapping[str, str], start: str) -> tuple[str, ...]:
-    path = [at]
-    while path[-1] != start:
-        path.append(came_from[path[-1]])
-    return tuple(reversed(path))
-
-
-def ring_of_wait(state: State, worker: str, blockers: Iterable[str], gone: Collection[str]) -> tuple[str, ...]:
-    """The ring that would close if the worker began to wait for these workers."""
-    return ring(worker, blockers, lambda other: blocking_holders(state, other, gone))
-
-
-def ring_of_hold(state: State, worker: str, targets: Sequence[Target], gone: Collection[str]) -> tuple[str, ...]:
-    """The ring that would close if the worker came to hold the targets: others may already wait for them."""
-    if not state.waiting:
-        return ()
-    waiters = {state.leases[claim].holder for claim in state.waiting.overlapping(targets)} - {worker, *gone}
-    if not waiters:
-        return ()
-
-    def waited_for(other: str) -> set[str]:
-        known = blocking_holders(state, other, gone)
-        return known | {worker} if other in waiters else known
-
-    return ring(worker, blocking_holders(state, worker, gone), waited_for)
 
 
 def lease_end_us(lease: Lease, from_us: int, ttl_s: int) -> int:
@@ -233,29 +165,6 @@ def closings(
             )
         )
     return events
-
-
-def next_grant(state: State, now_us: int, gone: Collection[str], seq: int) -> ClaimGranted | None:
-    """The first waiting claim whose way is free, as the event that grants it.
-
-    First come first served: a waiter also waits for earlier waiters that want a part of the same. One whose worker
-    went away is passed over, and keeps its place until its lease ends.
-    """
-    for lease in state.waiting_leases():
-        targets = state.targets(lease.scope)
-        if lease.holder in gone or conflicts_with(state, lease.holder, targets, now_us):
-            continue
-        if waiting_before(state, lease.holder, targets, lease.claim, gone):
-            continue
-        return ClaimGranted(
-            seq=seq,
-            at=text_of_us(now_us),
-            author=BOARD_AUTHOR,
-            claim=lease.claim,
-            holder=lease.holder,
-            expires_at=text_of_us(now_us + lease.ttl_s * US),
-        )
-    return None
 
 
 def claim_state(state: State, lease: Lease) -> str:

@@ -8,7 +8,7 @@ from board.core.history import Record
 from schema.notes import Draft, Outcome
 
 
-class Asker(msgspec.Struct, frozen=True):
+class Asker(msgspec.Struct, frozen=True, gc=False):
     """Who asks: the worker's name, whether it is an admin, and the root that its absolute paths start with."""
 
     worker: str
@@ -16,7 +16,7 @@ class Asker(msgspec.Struct, frozen=True):
     root: str | None = None
 
 
-class Post(msgspec.Struct, frozen=True):
+class Post(msgspec.Struct, frozen=True, gc=False):
     """Store one note. `digest` is the hash of the draft as it was sent, to tell bodies under one key apart."""
 
     asker: Asker

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from board.core import claims
+from board.core import claims, waits
 from board.core.admission import Admitted, admit, check_text, check_ttl, check_worker_name, spell_scope
 from board.core.commands import (
     Asker,
@@ -67,7 +67,7 @@ class Present(msgspec.Struct, frozen=True):
     gone: Collection[str] = ()
 
 
-class ClaimReply(msgspec.Struct, frozen=True):
+class ClaimReply(msgspec.Struct, frozen=True, gc=False):
     """What the asker is told of its new claim."""
 
     state: str
@@ -75,7 +75,7 @@ class ClaimReply(msgspec.Struct, frozen=True):
     conflicts: tuple[claims.ConflictEntry, ...] = ()
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """The note `seq` stands in the log: new, or (`duplicate`) since an earlier call with the same content."""
 
     seq: int
@@ -83,7 +83,7 @@ class Stored(msgspec.Struct, frozen=True):
     claim: ClaimReply | None = None
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """The command about this claim or note is carried out (or was before: nothing is left to do)."""
 
     about: int
@@ -92,7 +92,7 @@ class Done(msgspec.Struct, frozen=True):
 Answer = Stored | Done | Problem
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Events to be logged, in order, and what the asker is told once they are."""
 
     answer: Answer
@@ -328,12 +328,11 @@ def _post_claim(state: State, post: Post, draft: Claim, admitted: Admitted, pres
     worker, targets = post.asker.worker, admitted.scope
     entries = claims.conflicts_with(state, worker, targets, present.now_us)
     if draft.on_conflict == "wait":
-        earlier = claims.waiting_before(state, worker, targets, None, present.gone)
-        if entries or earlier:
-            return _wait(state, post, admitted, present, seqs, entries, earlier)
+        if entries or waits.waiting_before(state, worker, targets, None, present.gone):
+            return _wait(state, post, admitted, present, seqs, entries)
     if entries and draft.on_conflict == "refuse":
         return _refuse(state, post, admitted, present, seqs, entries)
-    closed = claims.ring_of_hold(state, worker, targets, present.gone)
+    closed = waits.ring_with(state, waits.Prospect(state.seq + 1, worker, targets))
     if closed:
         return _refuse(state, post, admitted, present, seqs, entries, closed)
     return _hold(state, post, admitted, present, seqs, entries)
@@ -365,7 +364,7 @@ def _refuse(
     )
     facts: dict[str, Any] = {"conflicts": entries, "free": free, "refused": refused.seq}
     if closed:
-        sentence = f"Waiting would close a ring: {' waits for '.join(closed)}."
+        sentence = f"The claim would close a ring: {' waits for '.join(closed)}."
         return Decision(problem(code, sentence, ring=closed, **facts), (refused,))
     return Decision(problem(code, _who_holds(entries), **facts), (refused,))
 
@@ -386,11 +385,9 @@ def _wait(
     present: Present,
     seqs: Seqs,
     entries: Sequence[claims.ConflictEntry],
-    earlier: Sequence[Lease],
 ) -> Decision:
     worker = post.asker.worker
-    holders = {entry.holder for entry in entries} | {lease.holder for lease in earlier}
-    closed = claims.ring_of_wait(state, worker, holders, present.gone)
+    closed = waits.ring_with(state, waits.Prospect(state.seq + 1, worker, admitted.scope, waits=True))
     if closed:
         return _refuse(state, post, admitted, present, seqs, entries, closed)
     note, end = _claim_note(post, admitted, present, seqs, "waiting", state.settings.ttl_s_default)
@@ -500,8 +497,10 @@ def _renew(state: State, lease: Lease, command: Renew, present: Present) -> Deci
     wrong = check_ttl(ttl_s, state.settings)
     if wrong is not None:
         return Decision(wrong)
-    end = text_of_us(claims.lease_end_us(lease, present.now_us, ttl_s))
-    event = ClaimRenewed(**_about(state, lease, command, present), expires_at=end)
+    end_us = claims.lease_end_us(lease, present.now_us, ttl_s)
+    if end_us == lease.expires_us:
+        return Decision(Done(lease.claim))
+    event = ClaimRenewed(**_about(state, lease, command, present), expires_at=text_of_us(end_us))
     return Decision(Done(lease.claim), (event,))
 
 
@@ -624,7 +623,7 @@ def _check_taker(state: State, lease: Lease, taker: str, present: Present) -> Pr
     ]
     if entries and lease.state == "held":
         return problem("claim_conflict", _who_holds(entries), conflicts=entries)
-    closed = claims.ring_of_hold(state, taker, targets, present.gone)
+    closed = waits.ring_with(state, waits.Prospect(lease.claim, taker, targets, waits=lease.state == "waiting"))
     if closed:
         sentence = f"The transfer would close a ring: {' waits for '.join(closed)}."
         return problem("would_deadlock", sentence, ring=closed)

@@ -7,7 +7,7 @@ import msgspec
 from schema.events import AnyEvent, ClaimTransferred, Note, NoteRetracted, PatchInvalidated, PatchSuperseded
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One event on its way into the log, and what the log keeps beside it.
 
     `body` is `event` encoded, the very bytes that readers get. `detail` is the long text of a note, empty for none.

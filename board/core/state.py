@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 US = 1_000_000
 
+_STALE_ENDS = 1024
+"""How many ends of leases that no longer count are kept at the least before they are swept out."""
+
 
 class Lease(msgspec.Struct, frozen=True):
     """A claim that is live, or waits to be. Times are microseconds since 1970.
@@ -74,17 +77,17 @@ class Texts:
 
     def __init__(self, rows: list[tuple[bytes, int, int]] | None = None) -> None:
         self._order: deque[tuple[bytes, int, int]] = deque(rows or [])
-        self._first = {digest: seq for digest, seq, _ in self._order}
+        self._first = {digest: (seq, at_us) for digest, seq, at_us in self._order}
 
     def first(self, digest: bytes, now_us: int) -> int | None:
         """Give the seq of the note with this digest, if it is at most ten minutes old at `now_us`."""
-        self.forget(now_us)
-        return self._first.get(digest)
+        seq, at_us = self._first.get(digest, (None, 0))
+        return seq if now_us - at_us <= SAME_TEXT_WINDOW_S * US else None
 
     def add(self, digest: bytes, seq: int, at_us: int) -> None:
         """Remember a note, unless an earlier one with the same digest still counts."""
         if digest not in self._first:
-            self._first[digest] = seq
+            self._first[digest] = seq, at_us
             self._order.append((digest, seq, at_us))
 
     def forget(self, now_us: int) -> None:
@@ -140,7 +143,7 @@ class State:
         self.drop_lease(lease.claim)
         self.leases[lease.claim] = lease
         self._holders.setdefault(lease.holder, set()).add(lease.claim)
-        heapq.heappush(self._due, (lease.expires_us, lease.claim))
+        self._watch(lease.expires_us, lease.claim)
         if lease.state == "held":
             self.held.add(lease.claim, self.targets(lease.scope))
         else:
@@ -150,7 +153,15 @@ class State:
     def extend_lease(self, lease: Lease, *, renewed_us: int, expires_us: int) -> None:
         """Move the end of a lease. Its scope stays, so the indexes do not move."""
         self.leases[lease.claim] = msgspec.structs.replace(lease, renewed_us=renewed_us, expires_us=expires_us)
-        heapq.heappush(self._due, (expires_us, lease.claim))
+        self._watch(expires_us, lease.claim)
+
+    def _watch(self, expires_us: int, claim: int) -> None:
+        # Ends of leases that are over or were moved stay in the heap until it is mostly those: a claim of six hours
+        # that is released after a second would otherwise be kept for six hours.
+        if len(self._due) > 2 * len(self.leases) + _STALE_ENDS:
+            self._due = [(lease.expires_us, lease.claim) for lease in self.leases.values()]
+            heapq.heapify(self._due)
+        heapq.heappush(self._due, (expires_us, claim))
 
     def drop_lease(self, claim: int) -> Lease | None:
         """Remove a lease and give it, or None where there is none."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from board.core import claims
+from board.core import claims, waits
 from board.core.commands import Append, PassTime, PostBatch, SignOfLife
 from board.core.decide import Answer, Decision, Done, Seqs, Stored, decide, decide_post
 from board.core.fold import apply, replay
 from board.core.history import Record
-from schema.codes import Problem
+from schema.codes import Problem, problem
 from schema.events import AnyEvent, ClaimExpired, ClaimNarrowed, ClaimReleased, ClaimTransferred
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ class StoredBatch(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct):
     """The outcome of one step: the answer, and the records that must be durable before it is given.
 
-    `spoiled` says that a batch moved the state and came to nothing, so that state and `Found` must be thrown away.
-    With `doubles` the batch is then to be decided again: so many of its notes are no new ones.
+    `spoiled` says that a batch moved the state and came to nothing, so that state and `Found` must be thrown away, and
+    with them what time had brought: it will again in the next step. With `doubles` the batch is then to be decided
+    again: so many of its notes are no new ones.
     """
 
     answer: Answer | StoredBatch
@@ -67,6 +68,9 @@ def step(
     `last_seen_us` says when a holder last called (see `claims.ending`); `doubles` comes from the `Step` of a first try.
     """
     if isinstance(command, Append):
+        if command.records[0].seq != state.seq + 1:
+            sentence = f"The board moved on to {state.seq}; a log is only taken over by a board that nobody writes to."
+            return Step(problem("board_exists", sentence, head=state.seq), [])
         replay(state, command.records)
         return Step(Done(0), list(command.records))
     records = _fold(state, claims.ending(state, present.now_us, last_seen_us, state.seq + 1), present, found)
@@ -75,6 +79,8 @@ def step(
         records += _fold(state, alive, present, found)
     if isinstance(command, PostBatch):
         outcome = _batch(state, command, present, found, doubles)
+        if outcome.spoiled:
+            return outcome
         outcome.records = records + outcome.records
     else:
         decision = decide(state, command, present, found)
@@ -102,7 +108,7 @@ def _may_free(command: Command, records: Sequence[Record]) -> bool:
 
 def _grant(state: State, present: Present, found: Found) -> list[Record]:
     records: list[Record] = []
-    while (granted := claims.next_grant(state, present.now_us, present.gone, state.seq + 1)) is not None:
+    while (granted := waits.next_grant(state, present.now_us, present.gone, state.seq + 1)) is not None:
         records += _fold(state, (granted,), present, found)
     return records
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import structlog
 
 from board.core.fold import replay
@@ -84,8 +86,24 @@ class OpenBoard:
     async def flush(self) -> None:
         """Write down when workers last called."""
         rows = self.presence.take_unsaved()
-        if rows:
-            await self._store.save_workers(self.name, rows)
+        try:
+            if rows:
+                await self._store.save_workers(self.name, rows)
+        except StoreUnavailable:
+            self.presence.put_back(rows)
+            raise
+
+    async def let_time_pass(self) -> None:
+        """Log the leases that have ended by now, so that no caller meets one that has, nor revives its own.
+
+        The writer does so by itself, but wakes late where the process was stopped or the clock jumped. A store that
+        takes no writes leaves it to later: reads go on.
+        """
+        due_us = self.state.next_due_us()
+        if due_us is None or due_us > self.clock.now_us():
+            return
+        with suppress(ProblemError):
+            await self.writer.pass_time()
 
     async def close(self) -> None:
         """End the writer, then keep state and workers."""
@@ -143,7 +161,7 @@ class Boards:
         presence = Presence(await self._store.workers(name))
         board = OpenBoard(row, state, presence, self._store, self._clock, self._settings)
         board.writer.start()
-        await board.writer.pass_time()
+        await board.let_time_pass()
         self._open[name] = board
         log.info("board.opened", board=name, head=state.seq, epoch=row.epoch)
         return board
@@ -160,11 +178,17 @@ class Boards:
 
 
 async def load_state(store: Store, row: BoardRow) -> State:
-    """Fold the log: the newest checkpoint, then what came after it. Raises BrokenLog on a hole."""
+    """Fold the log: the newest checkpoint, then what came after it. Raises BrokenLog on a hole.
+
+    A checkpoint of another shape, left by another version, is passed over: the log alone is the truth.
+    """
     state = State(row.settings)
     kept = await store.checkpoint(row.name)
     if kept is not None:
-        state = thaw(kept[1], row.settings)
+        try:
+            state = thaw(kept[1], row.settings)
+        except msgspec.DecodeError as error:
+            log.warning("board.checkpoint_unreadable", board=row.name, seq=kept[0], reason=str(error))
     more = True
     while more:
         rows, more = await store.page(row.name, after=state.seq, limit=REPLAY_PAGE)

@@ -14,17 +14,17 @@ from board.store.contract import WorkerRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, KeysView
+    from collections.abc import Set as AbstractSet
 
 
 class Worker(msgspec.Struct):
-    """One worker as this process knows it. `left` says that its last socket closed and it has not called since."""
+    """One worker as this process knows it."""
 
     name: str
     root: str = ""
     first_seen_us: int = 0
     last_seen_us: int = 0
     sockets: int = 0
-    left: bool = False
 
 
 class Presence:
@@ -33,6 +33,7 @@ class Presence:
     def __init__(self, rows: Iterable[WorkerRow]) -> None:
         self._workers = {row.name: Worker(row.name, row.root, row.first_seen_us, row.last_seen_us) for row in rows}
         self._unsaved: set[str] = set()
+        self._gone: set[str] = set()
 
     def seen(self, name: str, now_us: int) -> bool:
         """Note that a worker called; tell whether it is new to the board."""
@@ -41,7 +42,7 @@ class Presence:
         if worker is None:
             worker = self._workers[name] = Worker(name, first_seen_us=now_us)
         worker.last_seen_us = max(worker.last_seen_us, now_us)
-        worker.left = False
+        self._gone.discard(name)
         self._unsaved.add(name)
         return fresh
 
@@ -67,18 +68,20 @@ class Presence:
         """Count an open socket."""
         worker = self._workers[name]
         worker.sockets += 1
-        worker.left = False
+        self._gone.discard(name)
 
     def disconnected(self, name: str) -> bool:
         """Count a closed socket; tell whether it was the worker's last."""
         worker = self._workers[name]
         worker.sockets -= 1
-        worker.left = worker.sockets == 0
-        return worker.left
+        if worker.sockets == 0:
+            self._gone.add(name)
+        return worker.sockets == 0
 
-    def gone(self) -> frozenset[str]:
+    @property
+    def gone(self) -> AbstractSet[str]:
         """Workers whose last socket closed, and who have not called since."""
-        return frozenset(name for name, worker in self._workers.items() if worker.left)
+        return self._gone
 
     @property
     def names(self) -> KeysView[str]:
@@ -99,6 +102,10 @@ class Presence:
         rows = [self._row(self._workers[name]) for name in sorted(self._unsaved)]
         self._unsaved.clear()
         return rows
+
+    def put_back(self, rows: Iterable[WorkerRow]) -> None:
+        """Take back rows that could not be written, for the next time."""
+        self._unsaved.update(row.name for row in rows)
 
     @staticmethod
     def _row(worker: Worker) -> WorkerRow:

@@ -226,19 +226,16 @@ class Service:
         return {"conflicts": entries, **views.ending_of(history)}
 
     async def _notes_written(self, board: OpenBoard, answers: Sequence[Stored]) -> list[dict[str, Any]]:
-        bodies = await self._bodies(board, [stored.seq for stored in answers])
-        return [self._written(board, stored, bodies[stored.seq]) for stored in answers]
-
-    async def _bodies(self, board: OpenBoard, seqs: Sequence[int]) -> dict[int, bytes]:
-        found = {seq: body for seq in seqs if (body := board.channel.tail.body(seq)) is not None}
-        missing = [seq for seq in seqs if seq not in found]
+        recent = (board.channel.tail.record(stored.seq) for stored in answers)
+        found = {record.seq: (record.event.at, record.body) for record in recent if record is not None}
+        missing = [stored.seq for stored in answers if stored.seq not in found]
         if missing:
             rows = await self._guarded(self._store.rows(board.name, missing))
-            found |= {seq: row.body for seq, row in rows.items()}
-        return found
+            found |= {seq: (views.at_of(row.body), row.body) for seq, row in rows.items()}
+        return [self._written(board, stored, *found[stored.seq]) for stored in answers]
 
-    def _written(self, board: OpenBoard, stored: Stored, body: bytes) -> dict[str, Any]:
-        reply: dict[str, Any] = {"seq": stored.seq, "at": views.at_of(body), "note": msgspec.Raw(body)}
+    def _written(self, board: OpenBoard, stored: Stored, at: str, body: bytes) -> dict[str, Any]:
+        reply: dict[str, Any] = {"seq": stored.seq, "at": at, "note": msgspec.Raw(body)}
         if stored.duplicate:
             reply["duplicate"] = True
         claim = stored.claim or (self._claim_now(board, stored.seq) if stored.duplicate else None)

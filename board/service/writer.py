@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -83,6 +84,8 @@ class Writer:
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._failing = False
+        self._warned = False
         self.catch_up_wanted = False
 
     def start(self) -> None:
@@ -136,26 +139,36 @@ class Writer:
         while True:
             await self._sleep()
             jobs = self._take_group()
+            if self._stopping and not jobs:
+                return
             if jobs or self.catch_up_wanted or self._time_is_up():
                 self.catch_up_wanted = False
-                await self._write(jobs)
-            elif self._stopping:
-                return
+                self._note(await self._write(jobs))
 
     async def _sleep(self) -> None:
         self._wake.clear()
-        if self._jobs or self._stopping or self.catch_up_wanted:
+        if self._jobs or self._stopping or (self.catch_up_wanted and not self._failing):
             return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience_s()):
+                await self._wake.wait()
+
+    def _patience_s(self) -> float | None:
+        """How long the writer may sleep unless it is woken; None for as long as it is not."""
+        if self._failing:
+            return LONGEST_SLEEP_S  # to try at once, and at once again, would take a whole processor
         due_us = self.settled.next_due_us()
         if due_us is None:
-            await self._wake.wait()
-            return
-        wait_s = max(0.0, (due_us - self._clock.now_us()) / 1e6)
-        try:
-            async with asyncio.timeout(min(wait_s, LONGEST_SLEEP_S)):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+            return None
+        return min(max(0.0, (due_us - self._clock.now_us()) / 1e6), LONGEST_SLEEP_S)
+
+    def _note(self, failed: Exception | None) -> None:
+        """Remember whether the store answers; say in the log that it does not, once until it has taken a write again."""
+        self._failing = failed is not None
+        self.catch_up_wanted |= self._failing
+        if failed is not None and not self._warned:
+            self._warned = True
+            log.warning("writer.refused", board=self.board, reason=str(failed))
 
     def _time_is_up(self) -> bool:
         due_us = self.settled.next_due_us()
@@ -171,7 +184,8 @@ class Writer:
         self._queued_notes -= notes
         return jobs
 
-    async def _write(self, jobs: list[_Job]) -> None:
+    async def _write(self, jobs: list[_Job]) -> Exception | None:
+        """Carry out a group of commands and answer each; give what the store failed with, if it did."""
         for attempt in range(RETRIES + 1):
             try:
                 await self._transact(jobs)
@@ -179,17 +193,19 @@ class Writer:
                 self._ahead = clone(self.settled)
                 if attempt == RETRIES:
                     self._fail(jobs, "store_unavailable", error)
+                    return error
             except StoreUnavailable as error:
                 self._ahead = clone(self.settled)
                 self._fail(jobs, "store_full" if isinstance(error, StoreFull) else "store_unavailable", error)
-                return
+                return error
             except Exception as error:
                 self._ahead = clone(self.settled)
                 self._fail(jobs, "internal_error", error)
                 log.exception("writer.failed", board=self.board)
-                return
+                return error
             else:
-                return
+                return None
+        return None
 
     @staticmethod
     def _fail(jobs: list[_Job], code: str, error: Exception) -> None:
@@ -205,6 +221,7 @@ class Writer:
             steps, records = await self._decide(jobs, transaction)
             if records:
                 await transaction.commit(records)
+                self._warned = False
         self._settle(records)
         for job, outcome in zip(jobs, steps, strict=True):
             if not job.done.done():
@@ -227,11 +244,10 @@ class Writer:
         steps: list[Step] = []
         records: list[Record] = []
         for job in jobs or [_NOBODY]:
-            outcome = self._step(job, found)
-            if outcome.spoiled:
-                found = await self._rewind(transaction, asked, records)
-                if outcome.doubles:
-                    outcome = self._step(job, found, outcome.doubles)
+            outcome, again = self._step(job, found), True
+            while outcome.spoiled and again:
+                found, again = await self._rewind(transaction, asked, records), outcome.doubles > 0
+                outcome = self._step(job, found, outcome.doubles) if again else outcome
             steps.append(outcome)
             records += outcome.records
         return steps[: len(jobs)], records
@@ -247,8 +263,7 @@ class Writer:
 
     def _step(self, job: _Job, found: Found, doubles: int = 0) -> Step:
         now_us = max(self._clock.now_us(), self._ahead.at_us)
-        gone = self._presence.gone() if self._ahead.waiting else ()
-        present = Present(now_us, self._presence.names, gone)
+        present = Present(now_us, self._presence.names, self._presence.gone)
         return step(self._ahead, job.command, present, found, last_seen_us=self._presence.last_seen_us, doubles=doubles)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from schema.codec import decode_event
-from schema.events import AnyEvent, Note
+from schema.events import EVENT_KINDS, AnyEvent, Note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -258,6 +258,9 @@ class EventHead(Answer, frozen=True, kw_only=True):
     kind: str = ""
 
 
+_head_decoder: Final = msgspec.json.Decoder(EventHead)
+
+
 def known_events(raws: Iterable[msgspec.Raw]) -> Iterator[AnyEvent]:
     """Decode the events whose kind this version knows, and skip the others."""
     for raw in raws:
@@ -267,10 +270,15 @@ def known_events(raws: Iterable[msgspec.Raw]) -> Iterator[AnyEvent]:
 
 
 def known_event(raw: msgspec.Raw | bytes) -> AnyEvent | None:
-    """Decode one event; None where its kind is not known to this version."""
+    """Decode one event; None where its kind is not known to this version.
+
+    Raises msgspec.ValidationError for one of a known kind that does not have that kind's shape.
+    """
     try:
         return decode_event(raw)
     except msgspec.ValidationError:
+        if _head_decoder.decode(raw).kind in EVENT_KINDS:
+            raise
         return None
 
 

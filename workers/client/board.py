@@ -209,13 +209,13 @@ class BoardClient:
 
     async def events(self, *, after: int = 0, limit: int | None = None) -> EventPage:
         """Give one page of the log after a seq: every event of a known kind, in order."""
-        return (await self._get(RawEventPage, self._at("events"), {"after": after, "limit": limit})).known()
+        return self._known(await self._get(RawEventPage, self._at("events"), {"after": after, "limit": limit}))
 
     async def each_event(self, *, after: int = 0, limit: int | None = None) -> AsyncIterator[AnyEvent]:
         """Give the log after a seq up to its head, page after page of `limit`, each event of a known kind once."""
         while True:
             page = await self._get(RawEventPage, self._at("events"), {"after": after, "limit": limit})
-            for event in page.known().events:
+            for event in self._known(page).events:
                 yield event
             if page.next is None or not page.events:
                 return
@@ -247,7 +247,7 @@ class BoardClient:
         """Wait up to `timeout_s` (60 at the most) for events after a seq that match; an empty page when none came."""
         params: dict[str, Value] = {"after": after, "timeout_s": timeout_s, "type": tuple(types)}
         params |= {"scope": tuple(scope), "to": to}
-        return (await self._get(RawEventPage, self._at("wait"), params, wait_s=timeout_s)).known()
+        return self._known(await self._get(RawEventPage, self._at("wait"), params, wait_s=timeout_s))
 
     def subscribe(
         self,
@@ -429,6 +429,12 @@ class BoardClient:
         if self._on_answer is not None:
             self._on_answer(body)
         return body
+
+    def _known(self, page: RawEventPage) -> EventPage:
+        try:
+            return page.known()
+        except msgspec.ValidationError as error:
+            raise no_board(self.url, str(error)) from error
 
     def _decoded(self, answer: type[T], body: bytes) -> T:
         try:

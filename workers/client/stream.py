@@ -20,7 +20,7 @@ from workers.client.backoff import Backoff
 from workers.client.inbox import Inbox
 from workers.client.keys import with_key
 from workers.client.position import Filter, Position, refusal_of_close
-from workers.client.refusals import refusal, refusal_of_document, unreachable
+from workers.client.refusals import no_board, refusal, refusal_of_document, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -180,7 +180,11 @@ class Subscription:
 
     async def __anext__(self) -> AnyEvent:
         while True:
-            event = known_event((await self._next()).body)
+            arrived = await self._next()
+            try:
+                event = known_event(arrived.body)
+            except msgspec.ValidationError as error:
+                raise no_board(self._url, f"event {arrived.seq}: {error}") from error
             if event is not None:
                 return event
 

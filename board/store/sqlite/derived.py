@@ -41,7 +41,7 @@ _ADD_LABELS: Final = """
 """
 _ADD_FILINGS: Final = """
     INSERT INTO filings (label, event)
-    SELECT labels.id, value ->> 1 FROM json_each(?2) JOIN labels ON board = ?1 AND name = value ->> 0
+    SELECT labels.id, value ->> 1 FROM json_each(?2) CROSS JOIN labels ON board = ?1 AND name = value ->> 0
 """
 _SET_INDEXED: Final = "INSERT INTO indexed VALUES (?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq"
 

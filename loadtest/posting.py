@@ -1,0 +1,84 @@
+"""An open-loop poster: notes leave at their times, whether or not the answers to earlier ones are in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from loadtest.lanes import encode_request
+from loadtest.notes import draft, mark
+
+if TYPE_CHECKING:
+    from loadtest.lanes import Lanes
+
+PATH: Final = "/v1/boards/main/notes"
+
+_NEAR_S: Final = 0.0002
+
+
+class Publisher(Protocol):
+    """How a marked note gets to a server. `publish` never blocks; `drained` returns when the server has all."""
+
+    def publish(self, mark_: bytes) -> None:
+        """Send a note."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when each note that was published has been answered."""
+        ...
+
+
+class BoardPublisher:
+    """Posts notes to a board, one a request; `taken_ns` is how long each took, waiting for a free connection included."""
+
+    def __init__(self, lanes: Lanes, worker: str = "poster") -> None:
+        self.taken_ns: list[int] = []
+        self.refused = 0
+        self._lanes = lanes
+        self._worker = worker
+
+    def publish(self, mark_: bytes) -> None:
+        """Post a note."""
+        begun_ns = time.monotonic_ns()
+
+        def answered(status: int, _: bytes) -> None:
+            self.taken_ns.append(time.monotonic_ns() - begun_ns)
+            self.refused += status != 201
+
+        self._lanes.submit(encode_request("POST", PATH, draft(mark_), worker=self._worker), answered)
+
+    async def drained(self) -> None:
+        """Return when every answer is in."""
+        await self._lanes.drained()
+
+
+class Pace:
+    """Sends notes of one phase at a rate. `lag_ns` is how late each was begun: the generator's own fault, not counted
+    in the note's latency, whose clock starts when it is begun.
+    """
+
+    def __init__(self, publisher: Publisher, phase: int, rate_per_s: float) -> None:
+        self.sent = 0
+        self.lag_ns: list[int] = []
+        self._publisher = publisher
+        self._phase = phase
+        self._gap_ns = int(1e9 / rate_per_s)
+
+    async def run(self, seconds: float) -> None:
+        """Send for so long; return when the last note has been answered."""
+        first_ns = time.monotonic_ns()
+        count = max(1, int(seconds * 1e9 / self._gap_ns))
+        for index in range(count):
+            await self._until(first_ns + index * self._gap_ns)
+            now_ns = time.monotonic_ns()
+            self.lag_ns.append(now_ns - first_ns - index * self._gap_ns)
+            self._publisher.publish(mark(self._phase, self.sent, now_ns))
+            self.sent += 1
+        await self._publisher.drained()
+
+    @staticmethod
+    async def _until(due_ns: int) -> None:
+        early_s = (due_ns - time.monotonic_ns()) / 1e9
+        # The loop must turn even when late, or no answer is ever read.
+        await asyncio.sleep(early_s if early_s > _NEAR_S else 0)

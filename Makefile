@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow test-conformance test-agents lint types format clean
+.PHONY: install demo test test-slow test-conformance test-agents lint types format clean
+
+install: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python -m tests.demo

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from board.core.selection import selects
 
@@ -24,10 +27,18 @@ if TYPE_CHECKING:
     from board.core.selection import Filter
 
 FRAME_BYTES: Final = 262_144
-"""The most that one frame holds, unless a single event is larger: under the 1 MiB that clients take by default."""
+"""The most that the payload of one frame holds, unless a single event is larger: under the 1 MiB that clients take by default."""
 
 _OPEN: Final = b'{"op":"events","events":['
 _CLOSE: Final = b"]}"
+_EMPTY_BYTES: Final = len(_OPEN) + len(_CLOSE)
+
+
+class _Events(msgspec.Struct):
+    events: list[msgspec.Raw]
+
+
+_payload: Final = msgspec.json.Decoder(_Events)
 
 
 class Reader(Protocol):
@@ -48,14 +59,21 @@ def frame(payload: bytes) -> bytes:
     return b"\x81\x7f" + size.to_bytes(8, "big") + payload
 
 
+def bodies_of(data: bytes) -> list[msgspec.Raw]:
+    """Take the encoded events out of an `events` frame that `frames_of` made."""
+    size = data[1]
+    start = 2 if size < 126 else 4 if size == 126 else 10
+    return _payload.decode(data[start:]).events
+
+
 def frames_of(bodies: Sequence[bytes]) -> list[bytes]:
     """Join encoded events into `events` frames, each of at most `FRAME_BYTES` (or of one event)."""
     frames: list[bytes] = []
-    start = size = 0
+    start, size = 0, _EMPTY_BYTES
     for index, body in enumerate(bodies):
-        if size and size + len(body) > FRAME_BYTES:
+        if index > start and size + len(body) > FRAME_BYTES:
             frames.append(_events_frame(bodies[start:index]))
-            start, size = index, 0
+            start, size = index, _EMPTY_BYTES
         size += len(body) + 1
     if start < len(bodies):
         frames.append(_events_frame(bodies[start:]))
@@ -94,17 +112,11 @@ class Tail:
         index = seq - self.reaches - 1
         return self._records[index] if 0 <= index < len(self._records) else None
 
-    def after(self, seq: int) -> list[Record]:
-        """Give the events after `seq`, which must not lie before `reaches`."""
-        skip = max(0, seq - self.reaches)
-        count = len(self._records) - skip
-        if count <= 0:
-            return []
-        if count < 256:
-            newest = [self._records[-1 - index] for index in range(count)]
-            newest.reverse()
-            return newest
-        return list(self._records)[skip:]
+    def after(self, seq: int, *, limit: int) -> list[Record]:
+        """Give the events after `seq`, which must not lie before `reaches`, at most `limit`."""
+        assert seq >= self.reaches, (seq, self.reaches)
+        skip = seq - self.reaches
+        return list(islice(self._records, skip, skip + limit))
 
 
 class Group:
@@ -128,13 +140,16 @@ class Channel:
 
     def __init__(self, head: int, spell: Callable[[str], Target], *, tail_bytes: int) -> None:
         self.tail = Tail(head, tail_bytes)
-        self.swept = head
-        """What every reader in a group has been handed."""
         self.delivered = 0
         """How many events were handed to readers, over all of them."""
         self._spell = spell
         self._groups: dict[Filter, Group] = {}
-        self._scheduled = False
+        self._fresh: list[Record] = []
+
+    @property
+    def swept(self) -> int:
+        """What every reader in a group has been handed: all that the tail was ever given."""
+        return self.tail.head
 
     @property
     def readers(self) -> int:
@@ -142,11 +157,13 @@ class Channel:
         return sum(len(group.readers) for group in self._groups.values())
 
     def publish(self, records: Sequence[Record]) -> None:
-        """Take events that are durable; they go out in the next sweep."""
-        self.tail.extend(records)
-        if not self._scheduled:
-            self._scheduled = True
+        """Take events that are durable; they go out in the next sweep.
+
+        They enter the tail with that sweep, not now: the tail may be too small for all of them.
+        """
+        if not self._fresh:
             asyncio.get_running_loop().call_soon(self._sweep)
+        self._fresh.extend(records)
 
     def join(self, reader: Reader, where: Filter) -> None:
         """Add a reader that has everything up to `swept`."""
@@ -163,27 +180,27 @@ class Channel:
             if not group.readers:
                 del self._groups[where]
 
-    def bodies_after(self, seq: int, where: Filter, *, max_bytes: int) -> tuple[list[bytes], int]:
+    def bodies_after(self, seq: int, where: Filter, *, max_bytes: int, limit: int) -> tuple[list[bytes], int]:
         """A page of what a reader at `seq` still needs up to `swept`, and the seq that it brings the reader to.
 
-        The tail must reach back to `seq`. The page holds one event at least, and else at most `max_bytes`.
+        The tail must reach back to `seq`. The page is made of at most `limit` events of the tail, whether the filter
+        keeps them or not, and holds at most `max_bytes`, or one event.
         """
         group, size = Group(where, self._spell), 0
         chosen: list[bytes] = []
-        for record in self.tail.after(seq):
-            if record.seq > self.swept:
-                break
+        position = seq
+        for record in self.tail.after(seq, limit=limit):
             bodies = group.bodies((record,))
             size += sum(map(len, bodies))
             if size > max_bytes and chosen:
-                return chosen, record.seq - 1
+                break
             chosen += bodies
-        return chosen, max(seq, self.swept)
+            position = record.seq
+        return chosen, position
 
     def _sweep(self) -> None:
-        self._scheduled = False
-        records = self.tail.after(self.swept)
-        self.swept = self.tail.head
+        records, self._fresh = self._fresh, []
+        self.tail.extend(records)
         for group in list(self._groups.values()):
             bodies = group.bodies(records)
             if not bodies:
@@ -191,4 +208,4 @@ class Channel:
             frames = frames_of(bodies)
             self.delivered += len(bodies) * len(group.readers)
             for reader in list(group.readers):
-                reader.deliver(frames, self.swept)
+                reader.deliver(frames, self.tail.head)

@@ -109,3 +109,18 @@ def _check(settings: ServerSettings) -> None:
     if settings.bus != "local" and settings.bus.partition(":")[0] not in ("redis", "rediss", "unix"):
         msg = f"bus {settings.bus!r} is neither local nor redis://…"
         raise BadSetting(msg)
+
+
+def table() -> str:
+    """Give the table of settings for the README."""
+    rows = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
+    defaults = ServerSettings()
+    for name, meaning in DESCRIPTIONS.items():
+        value = getattr(defaults, name)
+        shown = "" if value in (None, (), "") else f"`{value}`"
+        rows.append(f"| `{name}` | `{environment_name(name)}` | {shown} | {meaning} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201 -- a program whose only use is what it prints

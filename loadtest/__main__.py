@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
+from loadtest.processes import ProgramFailed
+from loadtest.readers import ReadersFailed
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -101,7 +104,10 @@ def _stop(_number: int, _frame: object) -> NoReturn:
 def main() -> None:
     """Run one measurement; on SIGTERM leave as orderly as on Ctrl-C, so that no server is left behind."""
     signal.signal(signal.SIGTERM, _stop)
-    app()
+    try:
+        app()
+    except (ProgramFailed, ReadersFailed) as error:
+        sys.exit(f"{error}")
 
 
 if __name__ == "__main__":

@@ -29,13 +29,9 @@ class ProgramFailed(Exception):
     """A program ended, or was not ready in time; the sentence ends with what it wrote last."""
 
     def __init__(self, what: str, log: Path) -> None:
-        super().__init__(what, log)
-        self.what = what
-        self.log = log
-
-    def __str__(self) -> str:
-        said = self.log.read_text(errors="replace")[-_LAST_CHARS:] if self.log.exists() else ""
-        return f"{self.what}; {self.log} ends:\n{said}"
+        # Read now: the folder of the log may be gone by the time that somebody reads the sentence.
+        said = log.read_text(errors="replace")[-_LAST_CHARS:] if log.exists() else ""
+        super().__init__(f"{what}; {log} ends:\n{said}")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ The numbers are the contract's. A board may be created with others (`Settings`);
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -69,23 +69,27 @@ PROFILES: Final[dict[Profile, Settings]] = {
 """`agensh` is the size that Agensh's own board gives a note (100 characters, 300 for a patch, one hour)."""
 
 
+Size = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+"""A number in a new board's settings; which are admitted is `CEILINGS`."""
+
+
 class SettingsDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a caller may say of a new board: a profile, and where it differs from that."""
 
     profile: Profile = "default"
     case_insensitive: bool | None = None
-    text_chars: int | None = None
-    patch_chars: int | None = None
-    detail_bytes: int | None = None
-    targets: int | None = None
-    target_chars: int | None = None
-    files: int | None = None
-    refs: int | None = None
-    tags: int | None = None
-    tag_chars: int | None = None
-    recipients: int | None = None
-    name_chars: int | None = None
-    ttl_s_default: int | None = None
+    text_chars: Size | None = None
+    patch_chars: Size | None = None
+    detail_bytes: Size | None = None
+    targets: Size | None = None
+    target_chars: Size | None = None
+    files: Size | None = None
+    refs: Size | None = None
+    tags: Size | None = None
+    tag_chars: Size | None = None
+    recipients: Size | None = None
+    name_chars: Size | None = None
+    ttl_s_default: Size | None = None
 
     def resolve(self) -> Settings:
         """Give the whole settings: the profile's, with what this draft says in place of it."""

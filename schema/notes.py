@@ -9,7 +9,7 @@ never part of a cycle, and a busy board makes tens of thousands of them a second
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -20,19 +20,28 @@ Rel = Literal["supports", "refutes", "supersedes", "derived_from", "answers"]
 OnConflict = Literal["refuse", "contest", "wait"]
 Outcome = Literal["done", "abandoned", "handoff"]
 
+NoteSeq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A seq in what a caller sends: no larger than what every JSON parser reads exactly. 0 is never a note's."""
+
+Seconds = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+"""A length of time in what a caller sends; which lengths are admitted is the board's settings."""
+
+ExitCode = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32 - 1)]
+"""How a process ended: negative for a signal, up to 32 bits without a sign on Windows."""
+
 
 class Ref(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """How this note stands to an earlier one."""
 
     rel: Rel
-    seq: int
+    seq: NoteSeq
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A command that was run, and how it ended."""
 
     command: str
-    exit_code: int
+    exit_code: ExitCode
 
 
 class Common(
@@ -80,7 +89,7 @@ class Claim(Common, frozen=True, kw_only=True, gc=False, tag="CLAIM"):
 
     text: str
     scope: tuple[str, ...]  # pyright: ignore[reportGeneralTypeIssues] -- keyword-only, so it may lose its default
-    ttl_s: int | None = None
+    ttl_s: Seconds | None = None
     on_conflict: OnConflict = "refuse"
 
 
@@ -91,7 +100,7 @@ class PatchSummary(Common, frozen=True, kw_only=True, gc=False, tag="PATCH_SUMMA
     idea: str
     evidence: str  # pyright: ignore[reportGeneralTypeIssues] -- as `scope` above
     risk: str = ""
-    claim: int | None = None
+    claim: NoteSeq | None = None
     work: str = ""
 
 

@@ -1,7 +1,7 @@
 """Commands that read: notes, the live stream, long texts, the view for a prompt, what is unread."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -9,6 +9,9 @@ import typer
 from board.cli.options import Before, Budget, Limit, Scope, Seq, Types
 from board.cli.session import Session, Shown, command
 from schema.events import Note
+
+if TYPE_CHECKING:
+    from workers.client.answers import Omitted
 
 _PAGE = 1000
 
@@ -98,7 +101,7 @@ async def tail(
         scope=scope or (),
         author=author,
         to=to,
-        on_change=lambda change: _tell(session, change),
+        on_change=Changes(session),
     )
     async with stream:
         if session.json:
@@ -109,13 +112,23 @@ async def tail(
     return Shown()
 
 
-def _tell(session: Session, change: Any) -> None:  # noqa: ANN401 -- a Change, whose module is heavy to import
-    from workers.client import Connected
+class Changes:
+    """Tells on standard error when the board is lost and found again; a board that never was there is a refusal."""
 
-    if not isinstance(change, Connected):
-        session.remark(f"lost the board ({change.reason}); next try in {change.retry_in_s:.1f} s")
-    elif change.again:
-        session.remark(f"connected again, going on after {change.after}")
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._began = False
+
+    def __call__(self, change: Any) -> None:  # noqa: ANN401 -- a Change, whose module is heavy to import
+        """Tell of one change."""
+        from workers.client import Connected
+
+        connected = isinstance(change, Connected)
+        if connected and self._began:
+            self._session.remark(f"connected again, going on after {change.after}")
+        elif not connected and self._began:
+            self._session.remark(f"lost the board ({change.reason}); next try in {change.retry_in_s:.1f} s")
+        self._began = self._began or connected
 
 
 @command("grep")
@@ -180,10 +193,15 @@ async def unread(session: Session, limit: Limit = 50, budget: Budget = None) -> 
     from board.cli.render import event_lines
 
     answer = await session.board.unread(limit=limit, budget_tokens=budget)
-    omitted = ", ".join(f"{count} {what}" for what, count in answer.omitted.items() if count)
-    if omitted and not session.json:
-        session.remark(f"left out: {omitted}")
+    if answer.omitted.total and not session.json:
+        session.remark(_left_out(answer.omitted))
     return Shown(event_lines(answer.notes))
+
+
+def _left_out(omitted: "Omitted") -> str:
+    counts = ", ".join(f"{count} {kind}" for kind, count in omitted.by_type.items())
+    too_large = f"; larger than the budget: {' '.join(map(str, omitted.too_large))}" if omitted.too_large else ""
+    return f"left out: {'at least ' if omitted.at_least else ''}{omitted.total} ({counts}){too_large}"
 
 
 @command("ack")

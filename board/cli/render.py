@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
 
 _WIDE: Final = 10_000
 """Columns of an output that is no terminal: whoever reads it wants whole lines."""
+
+_GAP: Final = 2
+"""Columns between two columns of a table."""
+
+_LEAST: Final = 20
+"""Columns that are left to a text that is wrapped, even if the terminal is narrower."""
 
 _STYLES: Final = {"FAIL": "red", "FACT": "green", "CLAIM": "yellow", "PATCH_SUMMARY": "cyan"}
 
@@ -156,17 +163,35 @@ def event_lines(events: Iterable[AnyEvent]) -> RenderableType:
     return Group(*(event_line(event) for event in events))
 
 
-def table(*columns: str, rows: Iterable[Sequence[str]]) -> Table:
-    """Give a table whose columns are neither wrapped nor cut but for the last, which is wrapped on a terminal."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    cells = [[plain(cell) for cell in row] for row in rows]
-    for index, column in enumerate(columns):
-        width = max((len(row[index]) for row in cells), default=0)
-        last = index == len(columns) - 1
-        made.add_column(column, no_wrap=not last, min_width=None if last else max(width, len(column)), overflow="fold")
-    for row in cells:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+class Grid:
+    """Rows below headings. No column is wrapped or cut but the last, which is wrapped where a terminal is too narrow.
+
+    Rich alone would rather drop whole columns than print past the edge; what is to be copied must be there.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        self._columns = columns
+        self._rows = [[plain(cell) for cell in row] for row in rows]
+        cells = [columns, *self._rows]
+        self._widths = [max(cell_len(row[index]) for row in cells) for index in range(len(columns))]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render for one console."""
+        *firm, last = self._widths
+        taken = sum(width + _GAP for width in firm)
+        room = max(_LEAST, options.max_width - taken) if console.is_terminal else last
+        widths = [*firm, min(last, room)]
+        made = Table(box=None, pad_edge=False, header_style="bold", width=taken + widths[-1])
+        for column, width in zip(self._columns, widths, strict=True):
+            made.add_column(column, width=width, overflow="fold")
+        for row in self._rows:
+            made.add_row(*map(Text, row))
+        yield made
+
+
+def table(*columns: str, rows: Iterable[Sequence[str]]) -> Grid:
+    """Give rows below headings."""
+    return Grid(columns, rows)
 
 
 def claims_table(claims: Sequence[ClaimView], now_us: int) -> RenderableType:

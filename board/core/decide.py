@@ -16,6 +16,7 @@ import msgspec
 from board.core import claims, waits
 from board.core.admission import Admitted, admit, check_text, check_ttl, check_worker_name, spell_scope
 from board.core.commands import (
+    Append,
     Asker,
     Command,
     Narrow,
@@ -186,8 +187,8 @@ def decide(state: State, command: Command, present: Present, found: Found) -> De
             return _move_claim(state, command, present, found)
         case SignOfLife() | PassTime():
             return Decision(Done(0))
-        case PostBatch():
-            msg = "a batch is decided note by note"
+        case PostBatch() | Append():
+            msg = "the events of a batch, or of another log, are no single decision"
             raise TypeError(msg)
 
 
@@ -327,9 +328,8 @@ def _consequences(note: Note, found: Found, seqs: Seqs) -> list[AnyEvent]:
 def _post_claim(state: State, post: Post, draft: Claim, admitted: Admitted, present: Present, seqs: Seqs) -> Decision:
     worker, targets = post.asker.worker, admitted.scope
     entries = claims.conflicts_with(state, worker, targets, present.now_us)
-    if draft.on_conflict == "wait":
-        if entries or waits.waiting_before(state, worker, targets, None, present.gone):
-            return _wait(state, post, admitted, present, seqs, entries)
+    if draft.on_conflict == "wait" and (entries or waits.waiting_before(state, worker, targets, None, present.gone)):
+        return _wait(state, post, admitted, present, seqs, entries)
     if entries and draft.on_conflict == "refuse":
         return _refuse(state, post, admitted, present, seqs, entries)
     closed = waits.ring_with(state, waits.Prospect(state.seq + 1, worker, targets))

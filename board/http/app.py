@@ -1,201 +1,114 @@
-"""The Litestar application: the routes, their guards, problem documents, one log line and one measurement a request."""
+"""The Litestar application: every route of the table behind the door, and problem documents for what has no route."""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-from litestar import Litestar, Request, get
-from litestar.exceptions import (
-    ClientException,
-    HTTPException,
-    MethodNotAllowedException,
-    NotFoundException,
-)
+from litestar import Litestar
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import HTTPRouteHandler
-from litestar.response import Response, Stream
+from litestar.middleware import DefineMiddleware
+from litestar.response import Response
 from litestar.response.base import ASGIResponse
-from litestar.status_codes import HTTP_413_REQUEST_ENTITY_TOO_LARGE
 
-from board.http.call import JSON, PROBLEM_JSON, Call, answer, header, problem_headers, refuse
-from board.http.openapi import document
+from board.http.door import Door
 from board.http.routes import ROUTES, Route
-from board.service.origin import check_origin
-from schema.codec import encode
-from schema.codes import Problem, ProblemError, problem
+from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
+    from litestar import Request
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
     from board.http.metrics import Metrics
-    from board.service.access import Identity
     from board.service.service import Service
 
-log = structlog.get_logger()
-
-BODY_BYTES = 1_048_576
-"""The largest body of a request (contract, section 2)."""
+_SHOWN_CHARS: Final = 200
 
 
 def make_app(service: Service, metrics: Metrics) -> Litestar:
     """Make the application. Starting and stopping the service is the caller's."""
     door = Door(service, metrics)
-    by_path: defaultdict[str, list[Route]] = defaultdict(list)
+    methods: defaultdict[str, list[str]] = defaultdict(list)
     for route in ROUTES:
-        by_path[route.path].append(route)
-    handlers = [_handler(route, door) for route in ROUTES]
+        methods[route.path] += route.methods
     return Litestar(
-        route_handlers=[*handlers, *_own_routes(door)],
+        route_handlers=[
+            *(_handler(route.path, route.methods, DefineMiddleware(_Behind, door, route)) for route in ROUTES),
+            *(_handler(path, ("OPTIONS",), DefineMiddleware(_Options, door, (*allow, "OPTIONS"))) for path, allow in methods.items()),
+        ],
         openapi_config=None,
-        request_max_body_size=BODY_BYTES,
-        exception_handlers={HTTPException: door.on_http_error, Exception: door.on_error},
+        exception_handlers={HTTPException: lambda request, error: _Refusal(door, request, error)},
         logging_config=None,
     )
 
 
-class Door:
-    """What every request passes: the guard before, the log line and the measurement after."""
+class _Behind:
+    """Answers in place of the handler that it stands before, which is never reached.
 
-    def __init__(self, service: Service, metrics: Metrics) -> None:
-        self.service = service
-        self.metrics = metrics
+    The handler is the route's place in Litestar's table. To run it would make a request, a signature and an exit stack
+    for each call: 18 µs of CPU of the 62 µs that the leanest POST takes (Litestar 2.25, measured).
+    """
 
-    def identify(self, request: Request[Any, Any, Any]) -> Identity:
-        """Tell who calls. Raises ProblemError."""
-        access = self.service.access
-        origin, host = header(request, "origin"), header(request, "host")
-        check_origin(origin, host, self.service.settings, access.open_mode)
-        return access.identify(header(request, "authorization"), header(request, "x-board-worker"))
+    def __init__(self, app: ASGIApp, door: Door, route: Route) -> None:
+        del app
+        self._door = door
+        self._route = route
 
-    async def handle(self, route: Route, request: Request[Any, Any, Any]) -> Any:  # noqa: ANN401 -- a response
-        """Carry out one request."""
-        begun = time.perf_counter()
-        who: Identity | None = None
-        try:
-            who = self.identify(request)
-            reply = await route.call(self.service, Call(request, who))
-        except ProblemError as error:
-            response: Any = refuse(error.problem, request.scope["path"])
-            status, code = error.problem.row.status, error.problem.code
-        except HTTPException:
-            raise
-        else:
-            response = reply if isinstance(reply, Stream) else answer(reply)
-            status, code = 200 if isinstance(reply, Stream) else reply.status, None
-        self._note(route.name, request, status, code, who, time.perf_counter() - begun)
-        return response
-
-    def _note(
-        self,
-        route: str,
-        request: Request[Any, Any, Any],
-        status: int,
-        code: str | None,
-        who: Identity | None,
-        took_s: float,
-    ) -> None:
-        self.metrics.request(route, status, took_s)
-        log.info(
-            "http.request",
-            route=route,
-            method=request.scope["method"],
-            board=request.scope.get("path_params", {}).get("board"),
-            worker=who.worker if who else None,
-            status=status,
-            code=code,
-            ms=round(took_s * 1000, 2),
-        )
-
-    def on_http_error(self, request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-        """Make a problem document of what Litestar itself refuses."""
-        return self._refuse(request, _problem_of(error, request))
-
-    def on_error(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        """Log a failure of our own, and say no more than that there was one."""
-        log.error("http.failed", path=request.scope["path"], exc_info=error)
-        return self._refuse(request, problem("internal_error", "The server failed; its log says how."))
-
-    def _refuse(self, request: Request[Any, Any, Any], found: Problem) -> Response[bytes]:
-        self._note("none", request, found.row.status, found.code, None, 0.0)
-        body = encode(found.document(request.scope["path"]))
-        headers = problem_headers(found)
-        return Response(body, status_code=found.row.status, media_type=PROBLEM_JSON, headers=headers)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._door.handle(self._route, scope, receive, send)  # type: ignore[arg-type] -- an HTTP route's scope
 
 
-def _problem_of(error: HTTPException, request: Request[Any, Any, Any]) -> Problem:
-    path = request.scope["path"][:200]
+class _Options:
+    """Answers OPTIONS of one path."""
+
+    def __init__(self, app: ASGIApp, door: Door, allow: tuple[str, ...]) -> None:
+        del app
+        self._door = door
+        self._allow = allow
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        await self._door.preflight(self._allow, scope, send)  # type: ignore[arg-type] -- an HTTP route's scope
+
+
+def _handler(path: str, methods: tuple[str, ...], middleware: DefineMiddleware) -> HTTPRouteHandler:
+    async def never() -> ASGIResponse:
+        raise AssertionError(path)
+
+    typed = path.replace("}", ":str}")
+    return HTTPRouteHandler(typed, http_method=list(methods), middleware=[middleware], status_code=200)(never)  # type: ignore[arg-type]
+
+
+class _Refusal(Response[bytes]):
+    """The answer to what Litestar refuses: no such path, no such method of it, a Host that is none."""
+
+    def __init__(self, door: Door, request: Request[Any, Any, Any], error: HTTPException) -> None:
+        super().__init__(b"", status_code=error.status_code)
+        self._door = door
+        self._found = _problem_of(error, request.scope)
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIApp:  # type: ignore[override] -- any ASGI app is sent
+        """Give what sends the problem document."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            del receive
+            await self._door.refuse(self._found, scope, send)  # type: ignore[arg-type] -- HTTP
+
+        return answer
+
+
+def _problem_of(error: HTTPException, scope: Any) -> ProblemError:  # noqa: ANN401 -- Litestar's
+    path = scope["path"][:_SHOWN_CHARS]
     match error:
         case NotFoundException():
-            return problem("route_not_found", f"There is nothing at {path}.", value=path)
+            return ProblemError(problem("route_not_found", f"There is nothing at {path}.", value=path))
         case MethodNotAllowedException():
-            allow = sorted({route.method for route in ROUTES if _matches(route.path, path)})
-            method = request.scope["method"]
-            return problem("method_not_allowed", f"{path} does not take {method}.", value=method, allow=allow)
-        case _ if error.status_code == HTTP_413_REQUEST_ENTITY_TOO_LARGE:
-            return problem(
-                "body_too_large", f"The limit of a body is {BODY_BYTES} bytes.", limit=BODY_BYTES, unit="bytes"
-            )
-        case ClientException():
-            return problem("invalid_parameter", error.detail)
+            allow = sorted((error.headers or {}).get("allow", "").split(", "))
+            method = scope["method"]
+            sentence = f"{path} does not take {method}; it takes {', '.join(allow)}."
+            return ProblemError(problem("method_not_allowed", sentence, value=method, allow=allow))
+        case _ if error.status_code < 500:
+            return ProblemError(problem("invalid_parameter", f"{error.detail}.", field="host"))
         case _:
-            return problem("internal_error", "The server failed; its log says how.")
-
-
-def _matches(pattern: str, path: str) -> bool:
-    wanted, said = pattern.split("/"), path.rstrip("/").split("/")
-    pairs = zip(wanted, said, strict=False)
-    return len(wanted) == len(said) and all(part.startswith("{") or part == text for part, text in pairs)
-
-
-def _handler(route: Route, door: Door) -> HTTPRouteHandler:
-    streamed = route.media != JSON
-
-    async def handle(request: Request[Any, Any, Any]) -> ASGIResponse:
-        return await door.handle(route, request)
-
-    async def handle_stream(request: Request[Any, Any, Any]) -> Stream:
-        return await door.handle(route, request)
-
-    path = route.path.replace("{board}", "{board:str}").replace("{seq}", "{seq:str}").replace("{id}", "{id:str}")
-    status = min(route.answers)
-    made = HTTPRouteHandler(
-        path,
-        http_method=route.method,
-        status_code=status,
-        name=f"{route.method} {route.path}",
-        request_max_body_size=BODY_BYTES if route.takes == JSON else None,
-    )
-    return made(handle_stream if streamed else handle)
-
-
-def _own_routes(door: Door) -> list[Any]:
-    @get("/healthz")
-    async def healthz() -> ASGIResponse:
-        return ASGIResponse(body=b'{"status":"alive"}', media_type=JSON)
-
-    @get("/readyz")
-    async def readyz() -> ASGIResponse:
-        try:
-            await door.service.ready()
-        except ProblemError as error:
-            return refuse(error.problem, "/readyz")
-        return ASGIResponse(body=b'{"status":"ready"}', media_type=JSON)
-
-    @get("/metrics")
-    async def metrics(request: Request[Any, Any, Any]) -> ASGIResponse:
-        try:
-            door.identify(request)
-        except ProblemError as error:
-            return refuse(error.problem, "/metrics")
-        body, media_type = door.metrics.render()
-        return ASGIResponse(body=body, media_type=media_type)
-
-    @get("/openapi.json")
-    async def openapi(request: Request[Any, Any, Any]) -> ASGIResponse:
-        try:
-            door.identify(request)
-        except ProblemError as error:
-            return refuse(error.problem, "/openapi.json")
-        return ASGIResponse(body=encode(document()), media_type=JSON)
-
-    return [healthz, readyz, metrics, openapi]
+            return ProblemError(problem("internal_error", "The server failed; its log says how."))

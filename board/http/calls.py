@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from litestar.response import Stream
-
+from board.http.call import Answer
+from board.http.openapi import document
 from board.service import questions
+from board.service.decoding import read_batch, read_draft
 from board.service.service import Reply, Service
-from schema.codec import decode_batch, decode_draft
+from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
     from board.http.call import Call
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 async def post_note(service: Service, call: Call) -> Reply:
     """Write one note. The reply to a CLAIM says what is held, and what the team knows about the scope."""
-    return await service.post(call.who, call.board, await call.decode(decode_draft), call.root)
+    return await service.post(call.who, call.board, await call.decode(read_draft), call.root)
 
 
 async def post_batch(service: Service, call: Call) -> Reply:
     """Write up to 1,000 notes: all or none, with consecutive seqs. A refusal names the index."""
-    return await service.post_batch(call.who, call.board, await call.decode(decode_batch), call.root)
+    return await service.post_batch(call.who, call.board, await call.decode(read_batch), call.root)
 
 
 async def notes(service: Service, call: Call) -> Reply:
@@ -90,10 +91,10 @@ async def search(service: Service, call: Call) -> Reply:
     return await service.search(call.who, call.board, call.query(questions.SearchQuery))
 
 
-async def export(service: Service, call: Call) -> Stream:
+async def export(service: Service, call: Call) -> Answer:
     """Read the log as NDJSON: a header line with board, epoch, head and schema version, then one event a line."""
     lines = await service.export(call.who, call.board, call.query(questions.ExportQuery))
-    return Stream(lines, media_type="application/x-ndjson")
+    return Answer(200, b"", "application/x-ndjson", pieces=lines)
 
 
 async def import_log(service: Service, call: Call) -> Reply:
@@ -154,3 +155,39 @@ async def revoke_token(service: Service, call: Call) -> Reply:
 async def revoke_worker(service: Service, call: Call) -> Reply:
     """Revoke every token of a worker at once."""
     return await service.revoke_tokens(call.who, worker=call.query(questions.RevokeQuery).worker)
+
+
+async def stream(service: Service, call: Call) -> Answer:
+    """Open a stream of events: a websocket (RFC 6455), which is not described here but in the documentation.
+
+    The server sends `hello`, `events`, `live` and `reply`; the client sends `post`, `ack` and `filter`. A call without
+    the websocket handshake is refused with 426.
+    """
+    del service, call
+    raise ProblemError(problem("upgrade_required", "This is a websocket; a plain GET gets nothing here."))
+
+
+async def alive(service: Service, call: Call) -> Answer:
+    """Tell that the process runs."""
+    del service, call
+    return Answer(200, b'{"status":"alive"}')
+
+
+async def ready(service: Service, call: Call) -> Answer:
+    """Tell whether a note could be stored now."""
+    del call
+    await service.ready()
+    return Answer(200, b'{"status":"ready"}')
+
+
+async def show_metrics(service: Service, call: Call) -> Answer:
+    """Give the server's figures for Prometheus; to a token of one board, that board's alone."""
+    del service
+    body, media = call.metrics.render(call.who.board)
+    return Answer(200, body, media)
+
+
+async def openapi(service: Service, call: Call) -> Answer:
+    """Give this document."""
+    del service, call
+    return Answer(200, document())

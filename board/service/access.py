@@ -9,8 +9,11 @@ from __future__ import annotations
 import ipaddress
 import re
 import secrets
+from base64 import b64decode
+from collections.abc import Callable
+from functools import wraps
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -21,14 +24,17 @@ from schema.codes import ProblemError, problem
 from schema.limits import BOARD_NAME_PATTERN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from board.service.clock import Clock
     from board.store.contract import Store
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 ANONYMOUS: Final = "anonymous"
 TICKET_LIFE_S: Final = 60
 TICKETS: Final = 4096
+_RANKS: Final[dict[Role, int]] = {"reader": 0, "worker": 1, "admin": 2}
 _BOARD_NAME: Final = re.compile(BOARD_NAME_PATTERN)
 
 
@@ -103,12 +109,12 @@ class Access:
         return self._by_token(authorization, worker)
 
     def _by_token(self, authorization: str | None, worker: str | None) -> Identity:
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.casefold() != "bearer" or not token.strip():
-            raise ProblemError(problem("unauthorized", "This board needs a token; none was sent."))
-        row = self._by_digest.get(self.digest(token.strip()))
+        token, user = read_authorization(authorization)
+        row = self._by_digest.get(self.digest(token))
         if row is None or not self._lives(row):
             raise ProblemError(problem("unauthorized", "The token is unknown, expired or revoked."))
+        if user not in ("", row.worker):
+            raise ProblemError(problem("unauthorized", "The user name is not the token's worker; leave it empty."))
         if worker and worker != row.worker:
             sentence = f"The token is {row.worker}'s, and the X-Board-Worker header says otherwise."
             raise ProblemError(problem("identity_mismatch", sentence))
@@ -182,22 +188,69 @@ class Access:
         return identity
 
 
+def read_authorization(value: str | None) -> tuple[str, str]:
+    """Give the token of an Authorization header, and the user name beside it (`Basic` alone has one).
+
+    A browser that opens a page can send no `Bearer`; it asks for a user and a password, and the password is the token.
+    Raises ProblemError `unauthorized`, which never repeats what was sent.
+    """
+    scheme, _, rest = (value or "").partition(" ")
+    user, token = "", rest.strip()
+    if scheme.casefold() == "basic":
+        user, token = _basic(token)
+    elif scheme and scheme.casefold() != "bearer":
+        raise ProblemError(problem("unauthorized", "The Authorization header does not start with `Bearer `."))
+    if not token:
+        raise ProblemError(problem("unauthorized", "This board needs a token; none was sent."))
+    return token, user
+
+
+def _basic(encoded: str) -> tuple[str, str]:
+    try:
+        user, _, password = b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:
+        raise ProblemError(problem("unauthorized", "The Basic credential is not base64 of UTF-8.")) from None
+    return user.strip(), password.strip()
+
+
 def check_board(identity: Identity, board: str) -> None:
     """Refuse a board that is not this identity's: the answer is the same whether there is such a board or not."""
     if identity.board and identity.board != board:
         raise ProblemError(problem("forbidden", f"This token is for the board {identity.board!r} alone."))
 
 
-def check_writes(identity: Identity) -> None:
-    """Refuse a reader that wants to write."""
-    if identity.role == "reader":
-        raise ProblemError(problem("forbidden", "A reader's token may not write."))
+def needs(role: Role) -> Callable[[Callable[Concatenate[S, Identity, P], R]], Callable[Concatenate[S, Identity, P], R]]:
+    """Declare the role that an act of the service needs at least, and refuse those who have less.
+
+    This is the only place where roles are enforced, so it holds for every surface; the table of routes, and with it
+    the OpenAPI document, shows what is declared here (`role_needed`).
+    """
+
+    def declare(act: Callable[Concatenate[S, Identity, P], R]) -> Callable[Concatenate[S, Identity, P], R]:
+        @wraps(act)
+        def guarded(self: S, who: Identity, *args: P.args, **kwargs: P.kwargs) -> R:
+            check_role(who, role)
+            return act(self, who, *args, **kwargs)
+
+        _needed[guarded] = role
+        return guarded
+
+    return declare
 
 
-def check_admin(identity: Identity) -> None:
-    """Refuse who is no admin."""
-    if not identity.admin:
-        raise ProblemError(problem("forbidden", "Only an admin may do that."))
+_needed: Final[dict[object, Role]] = {}
+
+
+def role_needed(act: object) -> Role:
+    """Tell the role that an act needs at least. Raises KeyError for one that declares none with `needs`."""
+    return _needed[act]
+
+
+def check_role(identity: Identity, needed: Role) -> None:
+    """Refuse a caller whose role is below the one that is needed. Raises ProblemError `forbidden`."""
+    if _RANKS[identity.role] < _RANKS[needed]:
+        sentence = f"A {identity.role}'s token may not do that; it takes a token of the role {needed!r}."
+        raise ProblemError(problem("forbidden", sentence, role=identity.role, needed=needed))
 
 
 def _ignore(_ended: set[str]) -> None:

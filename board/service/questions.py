@@ -5,21 +5,29 @@ Each struct is the whole of what a call takes; an unknown member is refused. HTT
 
 from __future__ import annotations
 
+import re
+import types
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from board.service.explaining import explain, shown
 from schema.codes import ProblemError, problem
 from schema.limits import PAGE_LIMIT, SettingsDraft
-from schema.notes import NoteType, Outcome
+from schema.notes import NoteType, Outcome, Seconds
 
 SECRETS: Final = frozenset({"token", "access_token", "authorization", "bearer", "api_key"})
 """Query parameters that look like a credential; a URL is written to logs, so none is taken from it."""
 
 QUERY_FIELDS: Final = 4096
 """The most parameters of one query string."""
+
+_NUMBERS: Final = (int, float)
+_WHOLE: Final = re.compile(r"-?[0-9]{1,40}")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=PAGE_LIMIT)]
@@ -147,7 +155,7 @@ class RetractBody(Question, frozen=True, kw_only=True):
 class RenewBody(Question, frozen=True, kw_only=True):
     """How long the lease lasts from now; the claim's own `ttl_s` where it is left out."""
 
-    ttl_s: int | None = None
+    ttl_s: Seconds | None = None
 
 
 class ReleaseBody(Question, frozen=True, kw_only=True):
@@ -203,38 +211,65 @@ class RevokeQuery(Question, frozen=True, kw_only=True):
 T = TypeVar("T", bound=Question)
 
 
-def read_query(query: str, kind: type[T]) -> T:
-    """Decode a query string. Raises ProblemError `token_in_url` or `invalid_parameter`, which names the parameter."""
-    repeatable = _repeatable(kind)
+def read_query(query: bytes, kind: type[T] | None) -> T:
+    """Decode a query string; no `kind` takes no parameter at all.
+
+    Raises ProblemError `token_in_url` or `invalid_parameter`, which names the parameter, its value and its bounds.
+    """
+    shape = _shape(kind or Question)
     said: dict[str, Any] = {}
     for name, value in _pairs(query):
         if name.casefold() in SECRETS:
             raise ProblemError(problem("token_in_url", f"`{name}` was sent in the URL.", field=name))
-        if name in repeatable:
+        if shape.get(name) is tuple:
             said.setdefault(name, []).append(value)
         elif name in said:
-            raise ProblemError(problem("invalid_parameter", f"`{name}` is given twice.", field=name))
+            raise _refusal(name, "is given twice; it takes one value")
         else:
-            said[name] = value
+            said[name] = _number(name, value, shape[name]) if shape.get(name) in _NUMBERS else value
     try:
-        return msgspec.convert(said, kind, strict=False)
+        return msgspec.convert(said, kind or Question)  # type: ignore[return-value] -- who gives no kind takes no value
     except msgspec.ValidationError as error:
-        raise ProblemError(problem("invalid_parameter", f"{error}. Allowed: {', '.join(names(kind))}.")) from error
+        raise ProblemError(explain("invalid_parameter", str(error), said, kind or Question)) from error
 
 
-def _pairs(query: str) -> list[tuple[str, str]]:
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    if not query:
+        return []
+    if _BAD_ESCAPE.search(query):
+        raise _refusal("query", "holds a % that starts no %XX; write a plain one as %25")
     try:
-        return parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
-    except ValueError as error:
-        raise ProblemError(problem("invalid_parameter", f"The query string cannot be read: {error}.")) from error
+        pairs = parse_qsl(query.decode(), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS)
+    except UnicodeDecodeError:
+        raise _refusal("query", "is not UTF-8") from None
+    except ValueError:
+        raise _refusal("query", f"has more than {QUERY_FIELDS} parameters", limit=QUERY_FIELDS) from None
+    for name, value in pairs:
+        if "\0" in name + value:
+            raise _refusal(name.replace("\0", "\\0"), "holds a NUL character; leave it out")
+    return pairs
 
 
-def names(kind: type[Question]) -> tuple[str, ...]:
-    """The parameters that a question takes."""
-    return kind.__struct_fields__
+def _number(name: str, value: str, kind: type) -> float:
+    if kind is int and not _WHOLE.fullmatch(value):
+        raise _refusal(name, f"is {shown(value)!r}; it must be a whole number", value=shown(value))
+    if kind is float and not _DECIMAL.fullmatch(value):
+        raise _refusal(name, f"is {shown(value)!r}; it must be a number such as 2.5", value=shown(value))
+    return kind(value)
+
+
+def _refusal(name: str, what: str, **facts: Any) -> ProblemError:  # noqa: ANN401
+    return ProblemError(problem("invalid_parameter", f"`{shown(name)}` {what}.", field=shown(name), **facts))
 
 
 @lru_cache(maxsize=64)
-def _repeatable(kind: type[Question]) -> frozenset[str]:
-    hints = get_type_hints(kind)
-    return frozenset(name for name, hint in hints.items() if get_origin(hint) is tuple)
+def _shape(kind: type[Question]) -> dict[str, type]:
+    """Tell of each parameter whether it is a number or may be given again and again; any other is text."""
+    return {name: _plain(hint) for name, hint in get_type_hints(kind).items()}
+
+
+def _plain(hint: Any) -> type:  # noqa: ANN401 -- a type hint
+    origin = get_origin(hint)
+    if origin in (types.UnionType, Union):
+        return _plain(get_args(hint)[0])
+    return tuple if origin is tuple else hint if hint in _NUMBERS else str

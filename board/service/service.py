@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,22 +21,26 @@ from board.core.commands import Append, Command, Narrow, Post, PostBatch, Releas
 from board.core.decide import ClaimReply, Done, Stored
 from board.core.exported import header_of
 from board.core.selection import Filter
+from board.core.similar import similar_claims
 from board.core.spelling import BadTarget, spell_root
 from board.core.step import StoredBatch
 from board.core.words import parse
 from board.service import importing, views
-from board.service.access import Access, Identity, check_admin, check_board, check_writes
+from board.service.access import Access, Identity, check_board, needs
 from board.service.boards import Boards, OpenBoard
+from board.service.reading import Reading
 from board.store.contract import BoardExists, StoreFull, StoreUnavailable
 from schema.codec import encode
 from schema.codes import Problem, ProblemError, problem
 from schema.limits import BATCH_LIMIT, BOARD_NAME_PATTERN, CEILINGS, RELATED_LIMIT
+from schema.notes import Claim
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from board.core.history import Record
     from board.core.scope import Target
+    from board.core.unread import Block
     from board.service import questions
     from board.service.clock import Clock
     from board.settings import ServerSettings
@@ -73,6 +78,7 @@ class Service:
         self.access = Access(store, clock, secret=settings.secret)
         self.boards = Boards(store, clock, settings)
         self._store = store
+        self._reading = Reading(store)
         self._stopping = asyncio.Event()
         self._refresh: asyncio.Task[None] | None = None
         self._signs: set[asyncio.Future[Any]] = set()
@@ -98,6 +104,7 @@ class Service:
     def stop_waits(self) -> None:
         """Let every long poll answer now, because the server is stopping."""
         self._stopping.set()
+        self._reading.stop_waits()
 
     async def _refresh_tokens(self) -> None:
         while True:
@@ -119,12 +126,14 @@ class Service:
         if not _BOARD_NAME.fullmatch(board):
             raise ProblemError(problem("board_not_found", f"{board[:80]!r} is no board's name.", value=board[:80]))
         opened = await self._open(board)
+        await opened.let_time_pass()
         now_us = self.clock.now_us()
         fresh = opened.presence.seen(who.worker, now_us)
         if root is not None:
             self._register(opened, who, root)
         if fresh:
-            await self._guarded(opened.flush())
+            with suppress(StoreUnavailable):  # it is written with the next ones; reads go on meanwhile
+                await opened.flush()
         self._sign_of_life(opened, who, now_us)
         return opened
 
@@ -160,6 +169,7 @@ class Service:
         except StoreUnavailable as error:
             raise translate(error) from error
 
+    @needs("worker")
     async def register(self, who: Identity, board: str, body: questions.RegisterBody) -> Reply:
         """Keep the root of the calling worker's checkout, durable on return."""
         opened = await self.enter(who, board, body.root)
@@ -168,22 +178,22 @@ class Service:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
+    @needs("worker")
     async def post(self, who: Identity, board: str, draft: Draft, root: str | None = None) -> Reply:
         """Store one note. 201 when it is new (202 for a claim that waits), 200 for one that was stored before."""
         opened = await self.enter(who, board, root)
-        check_writes(who)
         answer = await self._submit(opened, self._post(opened, who, draft))
         assert isinstance(answer, Stored)
         body = (await self._notes_written(opened, [answer]))[0]
-        if draft.__struct_config__.tag == "CLAIM":
-            body |= await self._around(opened, who, draft.scope)
+        if isinstance(draft, Claim):
+            body |= await self._around(opened, who, draft, answer.claim)
         waits = answer.claim is not None and answer.claim.state == "waiting"
         return Reply(200 if answer.duplicate else 202 if waits else 201, body)
 
+    @needs("worker")
     async def post_batch(self, who: Identity, board: str, batch: Batch, root: str | None = None) -> Reply:
         """Store up to 1,000 notes, all or none."""
         opened = await self.enter(who, board, root)
-        check_writes(who)
         if not 0 < len(batch.notes) <= BATCH_LIMIT:
             sentence = f"The batch has {len(batch.notes)} notes; it must have from 1 to {BATCH_LIMIT}."
             facts = {"field": "notes", "value": len(batch.notes), "limit": BATCH_LIMIT, "unit": "notes"}
@@ -251,9 +261,16 @@ class Service:
         entries = claims.conflicts_with(board.state, lease.holder, targets, self.clock.now_us())
         return ClaimReply(claims.claim_state(board.state, lease), views.text_of_us(lease.expires_us), tuple(entries))
 
-    async def _around(self, board: OpenBoard, who: Identity, scope: Sequence[str]) -> dict[str, Any]:
-        targets = self._spelt(board, scope, board.presence.root_of(who.worker))
-        return {"related": await self._related(board, targets)}
+    async def _around(
+        self, board: OpenBoard, who: Identity, draft: Claim, claim: ClaimReply | None
+    ) -> dict[str, Any]:
+        """What the team knows about the scope of a new claim, and who else set out to do the like."""
+        targets = self._spelt(board, draft.scope, board.presence.root_of(who.worker))
+        around: dict[str, Any] = {"related": await self._related(board, targets)}
+        meeting = {entry.claim for entry in claim.conflicts} if claim else ()
+        if similar := similar_claims(board.state, who.worker, draft.text, meeting):
+            around["similar"] = similar
+        return around
 
     async def _related(self, board: OpenBoard, targets: Sequence[Target]) -> list[msgspec.Raw]:
         rows = await self._guarded(self._store.overlapping(board.name, targets, _RELATED_TYPES, limit=RELATED_LIMIT))
@@ -271,15 +288,16 @@ class Service:
             raise ProblemError(spelt)
         return spelt
 
+    @needs("worker")
     async def retract(self, who: Identity, board: str, seq: int, body: questions.RetractBody) -> Reply:
         """Take a note back. Doing so twice is a no-op."""
         opened = await self.enter(who, board)
-        check_writes(who)
         await self._submit(opened, Retract(who.asker(None), seq, body.reason))
         return Reply(200, {"seq": seq, "retracted": True})
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
+    @needs("reader")
     async def check(self, who: Identity, board: str, body: questions.CheckBody, root: str | None = None) -> Reply:
         """Tell what stands in the way of a scope, and what the team knows about it. Writes nothing to the log."""
         opened = await self.enter(who, board, root)
@@ -295,10 +313,12 @@ class Service:
         }
         return Reply(200, answer)
 
+    @needs("worker")
     async def renew(self, who: Identity, board: str, claim: int, body: questions.RenewBody) -> Reply:
         """Move the end of a lease; never to an earlier time."""
         return await self._move(who, board, Renew(who.asker(None), claim, body.ttl_s))
 
+    @needs("worker")
     async def release(self, who: Identity, board: str, claim: int, body: questions.ReleaseBody) -> Reply:
         """End a claim. Releasing twice is a no-op."""
         to = (body.to,) if isinstance(body.to, str) else body.to
@@ -306,6 +326,7 @@ class Service:
         command = Release(who.asker(None), claim, body.outcome, to, body.text, body.reason)
         return await self._move(who, board, command)
 
+    @needs("worker")
     async def narrow(
         self, who: Identity, board: str, claim: int, body: questions.NarrowBody, root: str | None = None
     ) -> Reply:
@@ -314,13 +335,13 @@ class Service:
         asker = who.asker(opened.presence.root_of(who.worker))
         return await self._move(who, board, Narrow(asker, claim, body.scope))
 
+    @needs("worker")
     async def transfer(self, who: Identity, board: str, claim: int, body: questions.TransferBody) -> Reply:
         """Give a claim to another worker."""
         return await self._move(who, board, Transfer(who.asker(None), claim, body.to, body.reason))
 
     async def _move(self, who: Identity, board: str, command: Renew | Release | Narrow | Transfer) -> Reply:
         opened = await self.enter(who, board)
-        check_writes(who)
         await self._submit(opened, command)
         lease = opened.state.leases.get(command.claim)
         if lease is not None:
@@ -328,6 +349,7 @@ class Service:
         history = await self._guarded(self._store.about(opened.name, [command.claim]))
         return Reply(200, {"claim": command.claim, **views.ending_of(history)})
 
+    @needs("reader")
     async def list_claims(self, who: Identity, board: str, query: questions.ClaimsQuery) -> Reply:
         """List claims: live and waiting ones from the state, ended ones from the log."""
         opened = await self.enter(who, board)
@@ -335,6 +357,7 @@ class Service:
         view = views.ClaimsView(opened, self._store, self.clock.now_us())
         return Reply(200, await self._guarded(view.page(query, targets)))
 
+    @needs("reader")
     async def list_conflicts(self, who: Identity, board: str, query: questions.ConflictsQuery) -> Reply:
         """List conflicts, open or closed."""
         opened = await self.enter(who, board)
@@ -359,6 +382,7 @@ class Service:
         addressed = who.worker if to == "me" else to
         return Filter(types, author, task, addressed, targets, notes_only=notes_only, live_only=notes_only)
 
+    @needs("reader")
     async def notes(self, who: Identity, board: str, query: questions.NotesQuery) -> Reply:
         """A page of notes that are not retracted, each with what became of it."""
         opened = await self.enter(who, board)
@@ -376,6 +400,7 @@ class Service:
         marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
         return Reply(200, self._page_body("notes", opened, marked, rows, more))
 
+    @needs("reader")
     async def events(self, who: Identity, board: str, query: questions.EventsQuery) -> Reply:
         """A page of events of every kind, as they stand in the log."""
         opened = await self.enter(who, board)
@@ -408,6 +433,7 @@ class Service:
             "epoch": board.row.epoch,
         }
 
+    @needs("reader")
     async def note(self, who: Identity, board: str, seq: int) -> Reply:
         """One note, retracted or not, with what became of it."""
         opened = await self.enter(who, board)
@@ -422,6 +448,7 @@ class Service:
             raise ProblemError(problem("note_not_found", f"There is no note {seq} on {board.name}.", value=seq))
         return row
 
+    @needs("reader")
     async def detail(self, who: Identity, board: str, seq: int) -> Reply:
         """The long text of a note."""
         opened = await self.enter(who, board)
@@ -431,6 +458,7 @@ class Service:
             raise ProblemError(problem("detail_not_found", f"Note {seq} has no detail.", value=seq))
         return Reply(200, {"seq": seq, "detail": text, "detail_bytes": len(text.encode())})
 
+    @needs("reader")
     async def search(self, who: Identity, board: str, query: questions.SearchQuery) -> Reply:
         """Live notes that match, newest first, over the whole history."""
         opened = await self.enter(who, board)
@@ -439,6 +467,7 @@ class Service:
         marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
         return Reply(200, self._page_body("notes", opened, marked, rows, more))
 
+    @needs("reader")
     async def export(self, who: Identity, board: str, query: questions.ExportQuery) -> AsyncIterator[bytes]:
         """The log as NDJSON: a header line, then an event a line with its detail and key, as of now."""
         opened = await self.enter(who, board)
@@ -455,10 +484,10 @@ class Service:
             yield b"".join(lines)
             after = rows[-1].seq
 
+    @needs("admin")
     async def import_log(self, who: Identity, board: str, chunks: AsyncIterator[bytes]) -> Reply:
         """Take a whole exported log into an empty board, with its seqs and times. Admins only; durable on return."""
         opened = await self.enter(who, board)
-        check_admin(who)
         importing.refuse_unless_empty(opened.name, opened.state.seq)
         with await importing.spool(chunks) as file:
             importing.check(file, opened.row)
@@ -468,13 +497,42 @@ class Service:
     async def _append(self, board: OpenBoard, who: Identity, records: list[Record]) -> None:
         await self._submit(board, Append(who.asker(None), tuple(records)))
 
+    @needs("reader")
     async def workers(self, who: Identity, board: str) -> Reply:
-        """Who is here."""
+        """Who is here, and how much each has not read."""
         opened = await self.enter(who, board)
-        return Reply(200, await self._guarded(views.workers(opened, self._store)))
+        unread = await self._guarded(self._reading.unread_counts(opened))
+        return Reply(200, views.workers(opened, unread))
+
+    @needs("reader")
+    async def unread(self, who: Identity, board: str, query: questions.UnreadQuery) -> Reply:
+        """What the caller has not acknowledged, the most relevant first. Reading moves nothing."""
+        opened = await self.enter(who, board)
+        return Reply(200, await self._guarded(self._reading.unread(opened, who.worker, query)))
+
+    @needs("reader")
+    async def urgent_block(self, who: Identity, board: str) -> Block | None:
+        """The caller's urgent unread notes as a framed text to go with another answer; None where there is none.
+
+        Each note is given three times at most, as far as this process remembers.
+        """
+        opened = await self.enter(who, board)
+        return await self._guarded(self._reading.urgent_block(opened, who.worker))
+
+    @needs("reader")
+    async def wait(self, who: Identity, board: str, query: questions.WaitQuery, root: str | None = None) -> Reply:
+        """The first events after a position that match, as soon as there are any; none after `timeout_s` seconds.
+
+        Answers at once, with none, when the server stops. Cancelling frees everything.
+        Raises ProblemError `position_from_future`, `position_gone` or `bad_target`.
+        """
+        opened = await self.enter(who, board, root)
+        where = self.filter_of(opened, who, types=query.type, scope=query.scope, to=query.to)
+        return Reply(200, await self._guarded(self._reading.wait(opened, where, query)))
 
     # --- acknowledging ------------------------------------------------------------------------------------------------
 
+    @needs("reader")
     async def ack(self, who: Identity, board: str, body: questions.AckBody) -> Reply:
         """Acknowledge notes, durable on return. Doing so twice changes nothing."""
         opened = await self.enter(who, board)
@@ -490,6 +548,7 @@ class Service:
 
     # --- boards ------------------------------------------------------------------------------------------------------
 
+    @needs("reader")
     async def list_boards(self, who: Identity) -> Reply:
         """The boards that the caller may see."""
         rows = [row for row in await self._guarded(self._store.boards()) if who.board in ("", row.name)]
@@ -499,13 +558,14 @@ class Service:
         opened = await self._open(row.name)
         return views.board_body(opened)
 
+    @needs("reader")
     async def board(self, who: Identity, board: str) -> Reply:
         """Settings, head, epoch, counts by type, and the hash of the folded state."""
         return Reply(200, views.board_body(await self.enter(who, board)))
 
+    @needs("admin")
     async def create_board(self, who: Identity, body: questions.BoardBody) -> Reply:
         """Make a board. Admins only."""
-        check_admin(who)
         if not _BOARD_NAME.fullmatch(body.board):
             sentence = f"{body.board[:80]!r} is no board's name: {BOARD_NAME_PATTERN}"
             facts = {"field": "board", "value": body.board[:80], "pattern": BOARD_NAME_PATTERN}
@@ -524,25 +584,26 @@ class Service:
 
     # --- tokens ------------------------------------------------------------------------------------------------------
 
+    @needs("admin")
     async def create_token(self, who: Identity, body: questions.TokenBody) -> Reply:
         """Make a token; it is shown this once. Admins only. The first one ends open mode."""
-        check_admin(who)
         token, row = await self._guarded(
             self.access.create(role=body.role, worker=body.worker, board=body.board, expires_s=body.expires_s)
         )
         return Reply(201, {"token": token, **views.token_body(row)})
 
+    @needs("admin")
     async def list_tokens(self, who: Identity) -> Reply:
         """All tokens ever made, without what is secret of them. Admins only."""
-        check_admin(who)
         return Reply(200, {"tokens": [views.token_body(row) for row in await self._guarded(self.access.list())]})
 
+    @needs("admin")
     async def revoke_tokens(self, who: Identity, *, id: str = "", worker: str = "") -> Reply:
         """Revoke tokens at once: their open streams close with 4401. Admins only."""
-        check_admin(who)
         rows = await self._guarded(self.access.revoke(id=id, worker=worker))
         return Reply(200, {"revoked": [row.id for row in rows]})
 
+    @needs("reader")
     def make_ticket(self, who: Identity) -> Reply:
         """A ticket for one stream, for a browser. It is over after a minute."""
         ticket, end_us = self.access.make_ticket(who)

@@ -24,7 +24,7 @@ from schema.events import (
 from schema.notes import NOTE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from board.core.scope import Target
     from board.service import questions
@@ -267,9 +267,8 @@ def export_line(row: FullRow) -> bytes:
     return with_fields(row.body, beside) + b"\n"
 
 
-async def workers(board: OpenBoard, store: Store) -> dict[str, Any]:
-    """Everyone ever seen on the board, by name."""
-    del store
+def workers(board: OpenBoard, unread: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Everyone ever seen on the board, by name; `unread` is what is told of each one's unread notes."""
     state = board.state
     return {
         "workers": [
@@ -280,6 +279,7 @@ async def workers(board: OpenBoard, store: Store) -> dict[str, Any]:
                 "sockets": worker.sockets,
                 "claims": [lease.claim for lease in state.leases_of(worker.name) if lease.state == "held"],
                 "waiting": [lease.claim for lease in state.leases_of(worker.name) if lease.state == "waiting"],
+                **unread.get(worker.name, {}),
                 **({"root": worker.root} if worker.root else {}),
             }
             for worker in board.presence.workers()

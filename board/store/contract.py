@@ -267,6 +267,10 @@ class Store(Protocol):
         """What the worker acknowledged so far."""
         ...
 
+    async def all_acks(self, board: str) -> dict[str, Acks]:
+        """What every worker acknowledged so far, by worker; those that never did are left out."""
+        ...
+
     async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
         """Acknowledge, durable on return; acknowledging twice changes nothing. Gives what is acknowledged now."""
         ...

@@ -235,6 +235,9 @@ class MemoryStore:
     async def acks(self, board: str, worker: str) -> Acks:
         return self.find(board).acks.get(worker, Acks())
 
+    async def all_acks(self, board: str) -> dict[str, Acks]:
+        return dict(self.find(board).acks)
+
     async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
         found = self.find(board)
         old = found.acks.get(worker, Acks())

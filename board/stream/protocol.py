@@ -15,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 import structlog
-from websockets.exceptions import ProtocolError
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import State
@@ -144,8 +143,11 @@ class StreamProtocol(asyncio.Protocol):
             elif isinstance(event, Frame):
                 self._take_frame(event)
         self._flush()
-        if isinstance(self._http.parser_exc, ProtocolError) or self._http.close_expected():
+        if self._http.close_rcvd is not None:
             self._transport.close()
+        elif self._http.parser_exc is not None and not self._ended:
+            sent = self._http.close_sent
+            self._finish(sent.code if sent else CODES["internal_error"].close, str(self._http.parser_exc))
 
     def _flush(self) -> None:
         for data in self._http.data_to_send():
@@ -172,6 +174,7 @@ class StreamProtocol(asyncio.Protocol):
             await self._enter(request)
             while True:
                 op = await self._ops.get()
+                await self.drained()
                 await self._carry_out(op)
                 if self._ops.qsize() < OPS_WAITING:
                     self._transport.resume_reading()
@@ -282,12 +285,12 @@ class StreamProtocol(asyncio.Protocol):
                     await self._writable.wait()
             except TimeoutError:
                 waiting = self._transport.get_write_buffer_size()
-                if waiting == last:
+                if waiting >= last:  # pings and a reply may have been added to what the peer does not take
                     self.streams.count_stalled()
                     sentence = f"{waiting} bytes waited for {self.streams.settings.stall_s:g} s."
                     raise ProblemError(problem("too_slow", sentence)) from None
                 last = waiting
-        if self._lost:
+        if self._lost or self._ended:
             raise asyncio.CancelledError
 
     def ping(self) -> None:
@@ -306,6 +309,14 @@ class StreamProtocol(asyncio.Protocol):
         if self._http.state is State.OPEN:
             self._http.send_close(code, reason)
             self._flush()
+        self._finish(code, reason)
+
+    def _finish(self, code: int, reason: str) -> None:
+        """Send nothing more, and give the peer time to answer.
+
+        What it sends meanwhile is read and dropped: a socket that is closed on unread bytes is reset, and then the
+        peer may never see the close frame.
+        """
         self._ended = True
         log.info("stream.closed", code=code, reason=reason, worker=self._identity.worker if self._identity else None)
         self._deadline = self._loop.call_later(CLOSE_S, self._transport.abort)
@@ -343,7 +354,7 @@ def _read_path(target: str) -> tuple[str, StreamQuery]:
     segments = [unquote(segment) for segment in parts.path.strip("/").split("/")]
     if len(segments) != 4 or segments[:2] != ["v1", "boards"]:
         raise ProblemError(problem("route_not_found", "Streams are at /v1/boards/{board}/stream."))
-    return segments[2], read_query(parts.query, StreamQuery)
+    return segments[2], read_query(parts.query.encode("ascii", "surrogateescape"), StreamQuery)
 
 
 def _id_of(message: bytes) -> str | int | None:

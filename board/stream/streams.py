@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from board.service.access import Identity
+from board.service.decoding import read_draft
 from board.service.origin import check_origin
 from board.service.service import Reply
 from board.stream.protocol import StreamProtocol
-from schema.codec import decode_draft
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
@@ -93,13 +93,7 @@ class Streams:
             size = len(bytes(note))
             facts = {"value": size, "limit": limit, "unit": "bytes"}
             raise ProblemError(problem("body_too_large", f"The note has {size} bytes; the limit is {limit}.", **facts))
-        try:
-            draft = decode_draft(note)
-        except msgspec.ValidationError as error:
-            raise ProblemError(problem("invalid_field", str(error))) from error
-        except msgspec.DecodeError as error:
-            raise ProblemError(problem("malformed_json", str(error))) from error
-        return await self.service.post(who, board.name, draft)
+        return await self.service.post(who, board.name, read_draft(note))
 
     def count_stalled(self) -> None:
         """Count a reader that did not keep up."""

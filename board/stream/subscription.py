@@ -113,12 +113,14 @@ class Subscription:
         self._board.channel.leave(self, self._where)
 
     def _feed(self) -> None:
-        if self._feeding is None:
+        # One that has just ended has not told `_fed` yet, when a sweep in the same turn finds the socket full.
+        if self._feeding is None or self._feeding.done():
             self._feeding = asyncio.get_running_loop().create_task(self._catch_up(), name="feed of a subscriber")
             self._feeding.add_done_callback(self._fed)
 
     def _fed(self, task: asyncio.Task[None]) -> None:
-        self._feeding = None
+        if self._feeding is task:
+            self._feeding = None
         if task.cancelled():
             return
         error = task.exception()
@@ -136,11 +138,14 @@ class Subscription:
                 await self._send_page(tail.reaches)
             else:
                 self._send_tail()
+                await asyncio.sleep(0)  # a filter that keeps little writes little, so nothing else lets others run
 
     def _send_tail(self) -> None:
         """Send a page of the tail; with its last page, join the group in the same turn of the loop."""
         channel = self._board.channel
-        bodies, self.position = channel.bodies_after(self.position, self._where, max_bytes=PAGE_BYTES)
+        bodies, self.position = channel.bodies_after(
+            self.position, self._where, max_bytes=PAGE_BYTES, limit=PAGE_EVENTS
+        )
         writable = self._wire.write(frames_of(bodies))
         if self.position < channel.swept:
             return

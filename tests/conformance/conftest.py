@@ -11,7 +11,7 @@ from board.store.memory import MemoryStore
 from board.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def memory(_folder: Path) -> AsyncIterator[Store]:
+async def memory(_folder: Path) -> AsyncGenerator[Store, None]:
     """Give the oracle."""
     store = MemoryStore()
     await store.open()
@@ -28,7 +28,7 @@ async def memory(_folder: Path) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def sqlite(folder: Path) -> AsyncIterator[Store]:
+async def sqlite(folder: Path) -> AsyncGenerator[Store, None]:
     """Give a store on a file of its own."""
     store = SqliteStore(str(folder / "board.db"))
     await store.open()

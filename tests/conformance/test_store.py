@@ -267,9 +267,7 @@ async def test_long_pages_leave_nothing_out(store: Store, where: Filter, descend
     more = True
     while more:
         after, before = (0, given[-1] if given else None) if descending else (given[-1] if given else 0, None)
-        rows, more = await store.page(
-            "main", after=after, before=before, limit=500, descending=descending, where=where
-        )
+        rows, more = await store.page("main", after=after, before=before, limit=500, descending=descending, where=where)
         given += seqs(rows)
     assert given == sorted(range(1, 1201), reverse=descending)
 

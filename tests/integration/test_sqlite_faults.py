@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import apsw
@@ -19,7 +19,7 @@ from schema.limits import Settings
 from tests.harness.logs import append, note, notes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +57,15 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
+def by_hand(path: Path, sql: str) -> None:
+    """Do something to the file that the board never does."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute(sql)
+    finally:
+        connection.close()
+
+
 async def refused(path: Path, reason: type[StoreUnavailable]) -> None:
     """Open the file, which must be refused and left as it is."""
     before = path.read_bytes()
@@ -72,20 +81,14 @@ async def test_a_newer_file_is_refused(path: Path, store: SqliteStore) -> None:
     """A file that a newer version migrated is left untouched."""
     await append(store, notes(1, 2))
     await store.close()
-    with sqlite3.connect(path) as newer:
-        newer.execute("INSERT INTO migrations VALUES (999, 'of_tomorrow', 'x', 0)")
-        newer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    newer.close()
+    by_hand(path, "INSERT INTO migrations VALUES (999, 'of_tomorrow', 'x', 0)")
     await refused(path, StoreNewer)
 
 
 async def test_a_changed_migration_is_refused(path: Path, store: SqliteStore) -> None:
     """A file whose migration ran from another text than ours is left untouched."""
     await store.close()
-    with sqlite3.connect(path) as changed:
-        changed.execute("UPDATE migrations SET checksum = 'x' WHERE number = 1")
-        changed.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    changed.close()
+    by_hand(path, "UPDATE migrations SET checksum = 'x' WHERE number = 1")
     await refused(path, StoreDamaged)
 
 
@@ -97,9 +100,7 @@ async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
 
 async def test_a_database_of_another_program_is_refused(path: Path) -> None:
     """A database of another program is left untouched."""
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE diary (day TEXT)")
-    other.close()
+    by_hand(path, "CREATE TABLE diary (day TEXT)")
     await refused(path, StoreUnavailable)
 
 
@@ -126,8 +127,7 @@ async def test_everything_outlives_a_close(path: Path, store: SqliteStore) -> No
 async def test_a_seq_is_never_reused(path: Path, store: SqliteStore) -> None:
     """Rows that were deleted by hand at the end of the log leave a hole, and their seqs are not given out again."""
     await append(store, notes(1, 5))
-    with apsw.Connection(str(path)) as by_hand:
-        by_hand.execute("DELETE FROM events WHERE id & 0xFFFFFFFFFF > 3")
+    by_hand(path, "DELETE FROM events WHERE id & 0xFFFFFFFFFF > 3")
     await append(store, notes(6, 6))
     rows, _ = await store.page("main", limit=10)
     assert [row.seq for row in rows] == [1, 2, 3, 6]
@@ -136,17 +136,19 @@ async def test_a_seq_is_never_reused(path: Path, store: SqliteStore) -> None:
 async def test_rows_never_change(path: Path, store: SqliteStore) -> None:
     """Whoever opens the file cannot rewrite an event."""
     await append(store, notes(1, 1))
-    with apsw.Connection(str(path)) as by_hand, pytest.raises(apsw.ConstraintError):
-        by_hand.execute("UPDATE events SET author = 'somebody else'")
+    with pytest.raises(apsw.ConstraintError):
+        by_hand(path, "UPDATE events SET author = 'somebody else'")
 
 
 async def test_lost_indexes_are_rebuilt(path: Path, store: SqliteStore) -> None:
     """The derived tables may be emptied; what they find is found again."""
     await append(store, notes(1, 600, to=("w2",)))
     assert len((await store.page("main", limit=1000, where=Filter(to="w2")))[0]) == 600
-    with apsw.Connection(str(path)) as by_hand:
-        by_hand.execute("DELETE FROM filings; DELETE FROM labels; DELETE FROM indexed")
-        by_hand.execute("INSERT INTO words (words) VALUES ('delete-all')")
+    by_hand(
+        path,
+        "BEGIN; DELETE FROM filings; DELETE FROM labels; DELETE FROM indexed;"
+        "INSERT INTO words (words) VALUES ('delete-all'); COMMIT",
+    )
     assert len((await store.page("main", limit=1000, where=Filter(to="w2")))[0]) == 600
 
 
@@ -168,21 +170,28 @@ async def test_two_stores_on_one_file(path: Path, store: SqliteStore) -> None:
 async def test_a_full_disk(path: Path, store: SqliteStore) -> None:
     """Where files cannot grow, writes say so and reads go on; with room again writes go on by themselves."""
     await append(store, notes(1, 100))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    wal = path.with_name("board.db-wal")
-    resource.setrlimit(resource.RLIMIT_FSIZE, (max(path.stat().st_size, wal.stat().st_size), hard))
-    try:
+    with files_no_longer_than(path.stat().st_size + 8192):
         for _ in range(3):
             with pytest.raises(StoreFull):
-                await append(store, notes(101, 400, text="x" * 400))
-        with pytest.raises(StoreFull):
-            await store.ping()
+                await append(store, notes(101, 1000, text="x" * 400))
+    with files_no_longer_than(0), pytest.raises(StoreFull):
+        await store.ping()
+    with files_no_longer_than(0):
         assert len((await store.page("main", limit=1000))[0]) == 100
+    await store.ping()
+    await append(store, notes(101, 1000, text="x" * 400))
+    assert len((await store.page("main", limit=1000))[0]) == 1000
+
+
+@contextmanager
+def files_no_longer_than(size_bytes: int) -> Generator[None, None, None]:
+    """Let the system refuse this process to write further into any file, as a full disk or a quota does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    await store.ping()
-    await append(store, notes(101, 400))
-    assert len((await store.page("main", limit=1000))[0]) == 400
 
 
 async def test_a_locked_file(path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +214,7 @@ async def test_a_locked_file(path: Path, store: SqliteStore, monkeypatch: pytest
 async def test_a_damaged_row(path: Path, store: SqliteStore) -> None:
     """A row that cannot be decoded is called damage, not left out."""
     await append(store, notes(1, 2))
-    with apsw.Connection(str(path)) as by_hand:
-        by_hand.execute("DROP TRIGGER events_never_change; UPDATE events SET body = CAST('{' AS BLOB)")
+    by_hand(path, "DROP TRIGGER events_never_change; UPDATE events SET body = CAST('{' AS BLOB)")
     with pytest.raises(StoreDamaged):
         await store.page("main", limit=5)
 

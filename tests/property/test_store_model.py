@@ -24,7 +24,18 @@ if TYPE_CHECKING:
 
     from board.store.contract import Record, Store
 
-SCOPES = ("src", "src/a.c", "src/a.c:1-9", "src/a.c::f", "src/*.c", "**/*.c", "{src,lib}/b", "lib", "task:a", "task:a/b")
+SCOPES = (
+    "src",
+    "src/a.c",
+    "src/a.c:1-9",
+    "src/a.c::f",
+    "src/*.c",
+    "**/*.c",
+    "{src,lib}/b",
+    "lib",
+    "task:a",
+    "task:a/b",
+)
 WORDS = ("table", "POL-358", "don't", "Straße", "STRASSE", "e\u0301", "é", "x\x00y", "ﬁle", "x" * 300, "__", "日本語")
 NAMES = ("w1", "w2", "w3")
 
@@ -60,6 +71,7 @@ def some_record(draw: st.DrawFn, seq: int) -> Record:
         lambda: superseded(seq, subject, other),
         lambda: invalidated(seq, subject, other),
         lambda: renewed(seq, subject, who),
+        lambda: transferred(seq, subject, who),
         lambda: conflicted(seq, subject, other),
     )
     return draw(st.sampled_from(made))()
@@ -69,7 +81,9 @@ def some_record(draw: st.DrawFn, seq: int) -> Record:
 def some_note(draw: st.DrawFn, seq: int) -> Record:
     """Make a note of any type; its key is its own."""
     kind = draw(st.sampled_from(NOTE_TYPES))
-    patch = {"files": draw(some_scope), "work": draw(st.sampled_from(("", "p", "q")))} if kind == "PATCH_SUMMARY" else {}
+    patch = (
+        {"files": draw(some_scope), "work": draw(st.sampled_from(("", "p", "q")))} if kind == "PATCH_SUMMARY" else {}
+    )
     return note(
         seq,
         kind,
@@ -207,6 +221,6 @@ class Stores(RuleBasedStateMachine):
 
 
 Stores.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestStores = Stores.TestCase

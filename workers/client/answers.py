@@ -147,12 +147,47 @@ class ConflictPage(Answer, frozen=True, kw_only=True):
     next: int | None = None
 
 
-class Unread(Answer, frozen=True, kw_only=True):
-    """What the calling worker has not acknowledged, most relevant first; `omitted` counts what was left out."""
+class Omitted(Answer, frozen=True, kw_only=True):
+    """What is unread and was left out: how much, by type of note or kind of event, and what no budget can hold.
 
-    notes: tuple[Note, ...] = ()
-    omitted: dict[str, Any] = {}
+    `at_least` says that there is more than was counted; `too_large` names single notes over the whole budget.
+    """
+
+    total: int = 0
+    by_type: dict[str, int] = {}
+    at_least: bool = False
+    too_large: tuple[int, ...] = ()
+
+
+class Unread(Answer, frozen=True, kw_only=True):
+    """What the calling worker has not acknowledged, most relevant first.
+
+    Beside notes these are events that concern it, such as the expiry of its claim. `through` acknowledges all of it,
+    shown or not; `urgent` counts what is addressed to it or touches its claims.
+    """
+
+    notes: tuple[AnyEvent, ...] = ()
+    omitted: Omitted = Omitted()
+    urgent: int = 0
+    through: int = 0
     head: int = 0
+    epoch: str = ""
+
+
+class RawUnread(Answer, frozen=True, kw_only=True):
+    """What is unread as it came, each note and event still encoded."""
+
+    notes: tuple[msgspec.Raw, ...] = ()
+    omitted: Omitted = Omitted()
+    urgent: int = 0
+    through: int = 0
+    head: int = 0
+    epoch: str = ""
+
+    def known(self) -> Unread:
+        """Decode what is of a known kind."""
+        said = {name: getattr(self, name) for name in self.__struct_fields__ if name != "notes"}
+        return Unread(notes=tuple(known_events(self.notes)), **said)
 
 
 class Acked(Answer, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import anyio
@@ -32,6 +32,7 @@ from workers.client.answers import (
     Posted,
     PostedBatch,
     RawEventPage,
+    RawUnread,
     Revoked,
     Ticket,
     Tokens,
@@ -57,12 +58,21 @@ if TYPE_CHECKING:
     from workers.client.stream import Change
 
 T = TypeVar("T")
+K_co = TypeVar("K_co", covariant=True)
 _SENT_AS_NAMED: Final = ("after", "before", "limit", "order", "author", "scope", "task", "to")
 
 Order = Literal["asc", "desc"]
 ClaimState = Literal["live", "waiting", "ended", "all"]
 Role = Literal["reader", "worker", "admin"]
 ConflictState = Literal["open", "closed", "all"]
+
+
+class Encoded(Protocol[K_co]):
+    """An answer whose events are still encoded."""
+
+    def known(self) -> K_co:
+        """Decode those of a known kind. Raises msgspec.ValidationError."""
+        ...
 
 
 class NoteQuery(TypedDict, total=False):
@@ -334,7 +344,8 @@ class BoardClient:
 
     async def unread(self, *, limit: int | None = None, budget_tokens: int | None = None) -> Unread:
         """Give what this worker has not acknowledged, most relevant first. Reading acknowledges nothing."""
-        return await self._get(Unread, self._at("unread"), {"limit": limit, "budget_tokens": budget_tokens})
+        params = {"limit": limit, "budget_tokens": budget_tokens}
+        return self._known(await self._get(RawUnread, self._at("unread"), params))
 
     async def ack(self, seqs: Sequence[int] = (), *, through: int | None = None) -> Acked:
         """Acknowledge these notes, or everything up to `through`, shown or not; durable on return."""
@@ -430,9 +441,9 @@ class BoardClient:
             self._on_answer(body)
         return body
 
-    def _known(self, page: RawEventPage) -> EventPage:
+    def _known(self, answer: Encoded[K_co]) -> K_co:
         try:
-            return page.known()
+            return answer.known()
         except msgspec.ValidationError as error:
             raise no_board(self.url, str(error)) from error
 

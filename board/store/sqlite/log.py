@@ -60,6 +60,14 @@ _ACKS: Final = """
     SELECT coalesce((SELECT through FROM acks WHERE board = ?1 AND worker = ?2), 0),
         (SELECT json_group_array(seq) FROM acked WHERE board = ?1 AND worker = ?2)
 """
+_ALL_ACKS: Final = """
+    SELECT json_group_array(json_array(worker, through, json(seqs))) FROM (
+        SELECT worker, max(through) AS through, json_group_array(seq) FILTER (WHERE seq > 0) AS seqs FROM (
+            SELECT worker, through, 0 AS seq FROM acks WHERE board = ?1
+            UNION ALL SELECT worker, 0, seq FROM acked WHERE board = ?1
+        ) GROUP BY worker
+    )
+"""
 _ADD_TOKEN: Final = """
     INSERT INTO tokens (id, digest, role, worker, board, created_us, expires_us, revoked_us)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -158,6 +166,12 @@ def acks(connection: Connection, number: int, worker: str) -> Acks:
     """Give what a worker of the board of this number acknowledged."""
     through, seqs = connection.execute(_ACKS, (number, worker)).get
     return Acks(through, frozenset(msgspec.json.decode(seqs, type=list[int])))
+
+
+def all_acks(connection: Connection, number: int) -> dict[str, Acks]:
+    """Give what every worker of the board of this number acknowledged."""
+    rows = msgspec.json.decode(connection.execute(_ALL_ACKS, (number,)).get, type=list[tuple[str, int, list[int]]])
+    return {worker: Acks(through, frozenset(seqs)) for worker, through, seqs in rows}
 
 
 def add_token(connection: Connection, row: TokenRow) -> None:

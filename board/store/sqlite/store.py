@@ -169,6 +169,10 @@ class SqliteStore:
         number, _ = await self._known(board)
         return await self._read(partial(log.acks, number=number, worker=worker))
 
+    async def all_acks(self, board: str) -> dict[str, Acks]:
+        number, _ = await self._known(board)
+        return await self._read(partial(log.all_acks, number=number))
+
     async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
         return await self._write(partial(log.ack, board=board, worker=worker, through=through, seqs=seqs))
 

@@ -103,7 +103,11 @@ def test_shortening_ends_at_a_sentence_or_a_word(text: str, said: str, detail: s
 
 def test_a_file_is_read_in_order() -> None:
     """Lines are numbered from 1, and empty ones are nothing."""
-    lines = [b'{"t": 1, "event": "created", "issue": "a", "title": "A"}', b"", b'{"t": 2, "event": "claimed", "issue": "a"}']
+    lines = [
+        b'{"t": 1, "event": "created", "issue": "a", "title": "A"}',
+        b"",
+        b'{"t": 2, "event": "claimed", "issue": "a"}',
+    ]
     acts = list(read_trace(lines, text_chars=100))
     assert [act.line for act in acts] == [1, 3]
     assert is_trace(lines[0])

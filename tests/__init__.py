@@ -1,0 +1,1 @@
+"""Tests, and the demo that plays a real team's record."""

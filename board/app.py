@@ -14,6 +14,7 @@ import uvloop
 
 from board.http.app import make_app
 from board.http.metrics import Metrics
+from board.http.wire import HttpProtocol
 from board.logs import configure
 from board.service.access import Access, is_loopback
 from board.service.clock import Clock, SystemClock
@@ -159,7 +160,8 @@ class Server:
         return uvicorn.Config(
             make_app(self._service, self._metrics),
             ws=self._streams.protocol_class(),
-            http="httptools",
+            http=HttpProtocol,
+            proxy_headers=False,
             lifespan="off",
             access_log=False,
             log_config=None,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol, Self, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self, cast
 
 import msgspec
 
@@ -19,12 +20,8 @@ _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
-class Answered(Protocol):
-    """What is called with an answer; it may submit the next request at once."""
-
-    def __call__(self, status: int, body: bytes) -> None:
-        """Take the status and the body."""
-        ...
+Answered = Callable[[int, bytes], None]
+"""What is called with the status and body of an answer; it may submit the next request at once."""
 
 
 class _Waiting(msgspec.Struct):

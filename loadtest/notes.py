@@ -18,7 +18,7 @@ _END: Final = (
 )
 _DRAFT: Final = b'{"type":"FACT","text":"'
 _EVENT: Final = (
-    b'{"kind":"note","seq":1234567,"at":"2026-12-01T10:00:00.123456Z","author":"poster","type":"FACT","text":"'
+    b'{"kind":"note","num":1234567,"at":"2026-12-01T10:00:00.123456Z","author":"poster","type":"FACT","text":"'
 )
 
 
@@ -33,7 +33,7 @@ def draft(mark_: bytes) -> bytes:
 
 
 def event(mark_: bytes) -> bytes:
-    """Give what a board would send of the note, for servers that only pass on what they are given."""
+    """Give what a board would send of the note, but for its seq, for servers that only pass on what they are given."""
     return _EVENT + mark_ + _END
 
 

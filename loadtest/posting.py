@@ -54,8 +54,10 @@ class BoardPublisher:
 
 
 class Pace:
-    """Sends notes of one phase at a rate. `lag_ns` is how late each was begun: the generator's own fault, not counted
-    in the note's latency, whose clock starts when it is begun.
+    """Sends notes of one phase at a rate.
+
+    `lag_ns` is how late each was begun: the generator's own fault, and not part of the note's latency, whose clock
+    starts when it is begun.
     """
 
     def __init__(self, publisher: Publisher, phase: int, rate_per_s: float) -> None:

@@ -134,6 +134,11 @@ def find(store: SqliteStore, board: str, q: str) -> Awaitable[object]:
     return store.search(board, parse(q), before=None, limit=50)
 
 
+def size_mib(path: Path) -> float:
+    """Tell how large a file is."""
+    return path.stat().st_size / 2**20
+
+
 async def run(path: Path, rows: int, seconds: float) -> None:
     """Measure everything on one file."""
     store = SqliteStore(str(path))
@@ -149,7 +154,7 @@ async def run(path: Path, rows: int, seconds: float) -> None:
     store = SqliteStore(str(path))
     start_s = time.perf_counter()
     await store.open()
-    print(f"opened {path.stat().st_size / 2**20:,.0f} MiB in {(time.perf_counter() - start_s) * 1e3:.1f} ms; reading:")
+    print(f"opened {size_mib(path):,.0f} MiB in {(time.perf_counter() - start_s) * 1e3:.1f} ms; reading:")
     await measure_reads(store, "large", rows)
     await store.close()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from pathlib import Path
 
-LANES: Final = 64
+LANES: Final = 256
 """Connections of a poster over HTTP: enough that no note waits for one while the server keeps up."""
 
 _ANSWER_S: Final = 60.0

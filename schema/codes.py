@@ -152,6 +152,16 @@ CODES: Final = _table(
     ("token_not_found", 404, 4404, 1, "There is no such token.", "List the tokens."),
     ("method_not_allowed", 405, 4400, 2, "The path does not take this method.", "Use a method from the Allow header."),
     ("unsupported_media_type", 415, 4400, 2, "The body's type is not JSON.", "Send `Content-Type: application/json`."),
+    ("upgrade_required", 426, 4400, 2, "The path is a websocket.", "Connect with a websocket client."),
+    (
+        "head_too_large",
+        431,
+        1009,
+        2,
+        "The request's line and headers are larger than the board takes.",
+        "Send less of them; long text belongs into the body.",
+    ),
+    ("malformed_request", 400, 4400, 2, "The request is no HTTP that can be read.", "Send HTTP/1.1."),
     (
         "claim_conflict",
         409,

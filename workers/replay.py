@@ -48,11 +48,34 @@ _SHOWN_REFUSALS: Final = 10
 
 
 class Made(msgspec.Struct, kw_only=True):
-    """What came of a named deed, once it is `over`: `seq` is 0 where the board refused it."""
+    """What came of a deed, once it is `over`: `seq` is 0 where the board refused it.
+
+    `before` is the earlier deed of the same name, which counts in the place of one that was refused.
+    """
 
     author: str
+    before: Made | None = None
     over: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     seq: int = 0
+
+    async def settled(self) -> None:
+        """Wait until this deed is over, and those before it that may count in its place."""
+        made: Made | None = self
+        while made is not None and not made.seq:
+            await made.over.wait()
+            made = made.before
+
+    def standing(self) -> Made:
+        """Give the newest deed of this name that the board took, or the oldest that it refused."""
+        made = self
+        while not made.seq and made.before is not None:
+            made = made.before
+        return made
+
+    def take(self, seq: int) -> None:
+        """Note that the board took it: earlier deeds of the name count no more."""
+        self.seq = seq
+        self.before = None
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,20 +150,18 @@ class Replay:
     def _step(self, act: Act) -> Step:
         # Names are resolved as the recording is read, so that a name that is used again means the newest before.
         needs = {name: self._made[name] for name in _names_of(act) if name in self._made}
-        made = Made(author=act.author)
-        if isinstance(act.deed, Say) and act.deed.name:
-            self._made[act.deed.name] = made
+        name = act.deed.name if isinstance(act.deed, Say) else ""
+        made = Made(author=act.author, before=self._made.get(name))
+        if name:
+            self._made[name] = made
         return Step(act=act, needs=needs, made=made)
 
     # One author
 
     async def _play(self, author: str, lane: asyncio.Queue[Step | None]) -> None:
         while (step := await lane.get()) is not None:
-            for needed in step.needs.values():
-                # No ring can form: a need always stands earlier in the recording than what needs it.
-                await needed.over.wait()
             try:
-                await self._do(self._board.acting_as(author), step)
+                await self._do(self._board.acting_as(author), await _ready(step))
             except ProblemError as error:
                 self._refuse(step.act, error)
             finally:
@@ -177,7 +198,7 @@ class Replay:
         for worker in deed.draft.to:
             await self._introduce(worker)
         posted = await board.post(_renamed(deed.draft, step.needs))
-        step.made.seq = posted.seq
+        step.made.take(posted.seq)
         if posted.duplicate:
             self.tally.repeated += 1
         else:
@@ -194,6 +215,14 @@ class Replay:
         if worker not in self._known:
             self._known[worker] = asyncio.create_task(self._board.acting_as(worker).board())
         await asyncio.shield(self._known[worker])
+
+
+async def _ready(step: Step) -> Step:
+    """Wait until all that a step needs is over, and give it with what stands of that."""
+    for needed in step.needs.values():
+        # No ring can form: a need always stands earlier in the recording than what needs it.
+        await needed.settled()
+    return replace(step, needs={name: made.standing() for name, made in step.needs.items()})
 
 
 def _names_of(act: Act) -> tuple[str, ...]:

@@ -595,6 +595,8 @@ def _transfer(state: State, lease: Lease, command: Transfer, present: Present) -
     wrong = wrong or _check_taker(state, lease, command.to, present)
     if wrong is not None:
         return Decision(wrong)
+    if command.to == lease.holder:
+        return Decision(Done(lease.claim))
     event = ClaimTransferred(
         seq=state.seq + 1,
         at=text_of_us(present.now_us),

@@ -85,7 +85,7 @@ def line(event: AnyEvent, *, text_chars: int = TEXT_CHARS) -> str:
 
 def _note(note: Note, text_chars: int) -> str:
     parts = [
-        _places((*note.scope, *note.files)),
+        f" {places(scope)}" if (scope := (*note.scope, *note.files)) else "",
         f" task {named(note.task)}" if note.task else "",
         f" to {_list(note.to)}" if note.to else "",
         *(f" {ref.rel} #{ref.seq}" for ref in note.refs[:TARGETS]),
@@ -117,7 +117,7 @@ def _about_claim(event: AboutClaim, text_chars: int) -> str:
 
 def _about_conflict(event: AboutConflict) -> str:
     (first, second), (holder, other) = event.claims, event.holders
-    return f" claims #{first} of {named(holder)} and #{second} of {named(other)}{_places(event.overlap)}"
+    return f" claims #{first} of {named(holder)} and #{second} of {named(other)} {places(event.overlap)}"
 
 
 def _about_note(event: AboutNote) -> str:
@@ -126,8 +126,9 @@ def _about_note(event: AboutNote) -> str:
     return f" note #{event.note}{f' by #{by}' if by else ''}{f' reason {quoted(reason)}' if reason else ''}"
 
 
-def _places(targets: Sequence[str]) -> str:
-    return f" [{_list(targets)}]" if targets else ""
+def places(targets: Sequence[str]) -> str:
+    """Show the targets of a scope, the first few by name."""
+    return f"[{_list(targets)}]" if targets else ""
 
 
 def _list(names: Sequence[str]) -> str:

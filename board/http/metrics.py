@@ -9,10 +9,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from prometheus_client import Metric
 
+    from board.service.boards import OpenBoard
     from board.service.service import Service
     from board.stream.streams import Streams
 
@@ -36,18 +37,53 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._service: Service | None = None
+
     def watch(self, service: Service, streams: Streams) -> None:
         """Count what these hold, at the time that it is asked for."""
+        self._service = service
         self._registry.register(_Gauges(service, streams))
 
     def request(self, route: str, status: int, took_s: float) -> None:
         """Count one request."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(took_s)
+        key = (route, status)
+        if key not in self._children:
+            self._children[key] = (self._requests.labels(route, str(status)), self._seconds.labels(route))
+        requests, seconds = self._children[key]
+        requests.inc()
+        seconds.observe(took_s)
 
-    def render(self) -> tuple[bytes, str]:
-        """The text that Prometheus reads, and its type."""
-        return generate_latest(self._registry), CONTENT_TYPE
+    def render(self, board: str = "") -> tuple[bytes, str]:
+        """The text that Prometheus reads, and its type; of one board alone for a caller who may see no other."""
+        if not board:
+            return generate_latest(self._registry), CONTENT_TYPE
+        registry = CollectorRegistry()
+        assert self._service is not None
+        registry.register(_BoardGauges(self._service, board))
+        return generate_latest(registry), CONTENT_TYPE
+
+
+class _BoardGauges(Collector):
+    def __init__(self, service: Service, board: str) -> None:
+        self._service = service
+        self._board = board
+
+    def collect(self) -> Iterable[Metric]:
+        boards = [board for board in self._service.boards.opened() if board.name == self._board]
+        yield from _of_boards(boards)
+
+
+def _of_boards(boards: Sequence[OpenBoard]) -> Iterable[Metric]:
+    values = {
+        "board_events": ("Events in the logs.", sum(board.state.seq for board in boards)),
+        "board_leases": ("Claims that are held or wait.", sum(len(board.state.leases) for board in boards)),
+        "board_conflicts_open": ("Open conflicts.", sum(len(board.state.conflicts) for board in boards)),
+        "board_writer_queue_notes": ("Notes that wait to be written.", sum(b.writer.queued_notes for b in boards)),
+        "board_events_delivered": ("Events handed to streams.", sum(b.channel.delivered for b in boards)),
+    }
+    for name, (what, value) in values.items():
+        yield GaugeMetricFamily(name, what, value=float(value))
 
 
 class _Gauges(Collector):
@@ -60,12 +96,8 @@ class _Gauges(Collector):
         values = {
             "board_streams_open": ("Open streams.", self._streams.count),
             "board_streams_stalled": ("Streams closed because their reader did not keep up.", self._streams.stalled),
-            "board_events": ("Events in all logs.", sum(board.state.seq for board in boards)),
-            "board_leases": ("Claims that are held or wait.", sum(len(board.state.leases) for board in boards)),
-            "board_conflicts_open": ("Open conflicts.", sum(len(board.state.conflicts) for board in boards)),
-            "board_writer_queue_notes": ("Notes that wait to be written.", sum(b.writer.queued_notes for b in boards)),
-            "board_events_delivered": ("Events handed to streams.", sum(b.channel.delivered for b in boards)),
             "board_boards_open": ("Boards that are served.", len(boards)),
         }
+        yield from _of_boards(boards)
         for name, (what, value) in values.items():
             yield GaugeMetricFamily(name, what, value=float(value))

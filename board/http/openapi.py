@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from schema.codec import encode
 
 
-def document() -> dict[str, Any]:
+def document() -> bytes:
     """Give the document."""
-    return {"openapi": "3.1.0", "info": {"title": "The shared context board", "version": "1"}, "paths": {}}
+    return encode({"openapi": "3.1.0", "info": {"title": "The shared context board", "version": "1"}, "paths": {}})

@@ -68,10 +68,10 @@ class Checked(Answer, frozen=True, kw_only=True):
 
 
 class Found(Answer, frozen=True, kw_only=True):
-    """Notes, the newest first; `next` is what to give as `before` for older ones, null at the end."""
+    """Notes, the newest first; `next` is what to give as `before` for older ones; there is none at the end."""
 
     notes: tuple[Note, ...]
-    next: int | None
+    next: int | None = None
     head: int
     epoch: str
 

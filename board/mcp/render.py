@@ -22,6 +22,23 @@ _FACTS_SHOWN: Final = ("field", "value", "limit", "least", "unit", "allowed", "n
 """The facts of a refusal that a model can act on, in the order that they are shown; conflicts come on lines of their own."""
 
 
+_ACTIONS: Final = {
+    "board_not_found": "Use the board that your endpoint names.",
+    "claim_ended": "Claim the scope again with board_claim.",
+    "claim_not_found": "Give the seq that board_claim answered with; board_read names your live claims.",
+    "detail_not_found": "What board_unfold shows is all there is.",
+    "note_not_found": "Give a seq that board_read or board_grep showed behind `#`.",
+    "position_from_future": "Leave `after` out and go on from the cursor of the answer.",
+    "position_gone": "Leave `after` out and go on from the cursor of the answer.",
+}
+"""What to do next where the board's own words speak of HTTP; for every other code they are right for a model too."""
+
+
+def action(why: Problem) -> str:
+    """What a model should do about a refusal."""
+    return _ACTIONS.get(why.code, why.row.action)
+
+
 def brief(body: dict[str, Any]) -> str:
     """The snapshot as it is, or the notes since a position with the cursor to go on from."""
     if "snapshot" in body:
@@ -107,13 +124,12 @@ def heard(body: dict[str, Any]) -> str:
     return _joined(came, f"Go on with board_wait after={body['cursor']}.")
 
 
-def refused(found_: Problem) -> str:
-    """What is wrong, what to do, and the facts to do it with."""
-    facts = found_.facts
+def refused(why: Problem, facts: dict[str, Any]) -> str:
+    """What is wrong, what to do, and the facts (as JSON knows them) to do it with."""
     shown = [f"{name}: {_value(facts[name])}" for name in _FACTS_SHOWN if facts.get(name) not in (None, (), [], "")]
     return _joined(
-        f"Refused ({found_.code}): {found_.detail}",
-        f"What to do: {found_.row.action}",
+        f"Refused ({why.code}): {why.detail}",
+        f"What to do: {action(why)}",
         *shown,
         _conflicts(facts.get("conflicts", ())),
         _related(facts.get("related", ())),

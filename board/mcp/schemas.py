@@ -10,6 +10,7 @@ from board.mcp.answers import Refused, Urgent
 from board.mcp.arguments import Ack
 
 _REF: Final = "#/$defs/"
+_EXPLAINING: Final = frozenset({"description", "default"})
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -32,9 +33,18 @@ def output_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {
         "type": "object",
         "description": kind.__doc__,
-        "properties": {"urgent": _plain(Urgent)},
-        "anyOf": [_plain(kind), _plain(Refused)],
+        "properties": {"urgent": _bare(_plain(Urgent))},
+        "anyOf": [_bare(_plain(kind)), _bare(_plain(Refused))],
     }
+
+
+def _bare(node: Any) -> Any:  # noqa: ANN401 -- any part of a schema
+    """Leave out what only explains: a third of the list of tools, which every client loads."""
+    if isinstance(node, list):
+        return [_bare(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {name: _bare(part) for name, part in node.items() if name not in _EXPLAINING or isinstance(part, dict)}
 
 
 def _without_null(member: dict[str, Any]) -> dict[str, Any]:

@@ -11,17 +11,17 @@ import msgspec
 
 from board.core.tokens import COSTS_A_TOKEN, cost
 from board.mcp import answers, arguments, render
+from board.mcp.caller import Caller
 from board.service import questions
-from board.service.decoding import explain
+from board.service.explaining import explain
 from schema.codec import encode
 from schema.codes import ProblemError
 from schema.limits import PAGE_LIMIT
 from schema.notes import Claim, Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from board.service.access import Identity
     from board.service.service import Service
 
 READ_PAGE: Final = 200
@@ -30,13 +30,6 @@ READ_PAGE: Final = 200
 T = TypeVar("T")
 Plain = dict[str, Any]
 """An answer as JSON knows it: no structs, nothing encoded."""
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """Who calls a tool, and on which board: told anew by every request."""
-
-    who: Identity
-    board: str
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):

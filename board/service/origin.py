@@ -6,6 +6,7 @@ checked as well: a page that makes its own name point at this machine (DNS rebin
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 def check_origin(origin: str | None, host: str | None, settings: ServerSettings, open_mode: bool) -> None:  # noqa: FBT001
     """Refuse a call from a foreign page, or under a foreign name. Raises ProblemError `foreign_origin`."""
-    name = _host_name(host)
-    if open_mode and host is not None and not is_loopback(name):
+    if open_mode and host is not None and not _is_own_host(host):
         sentence = f"The Host {host[:80]!r} is not this machine's; in open mode only loopback is served."
         raise ProblemError(problem("foreign_origin", sentence, value=host[:80]))
     if origin is None or origin in settings.origins:
@@ -28,8 +28,9 @@ def check_origin(origin: str | None, host: str | None, settings: ServerSettings,
         raise ProblemError(problem("foreign_origin", f"The Origin {origin[:80]!r} is foreign.", value=origin[:80]))
 
 
-def _host_name(host: str | None) -> str:
+@lru_cache(maxsize=64)
+def _is_own_host(host: str) -> bool:
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
-        return ""
+        return False

@@ -13,8 +13,10 @@ import msgspec
 
 from board.core.recent import Recent, correction
 from board.core.selection import Filter, selects
-from board.hub import bodies_of
+from board.core.snapshot import Snapshot, snapshot
 from board.core.unread import Block, Item, Ranked, Rides, Standing, block_of, fit, left_out, rank
+from board.hub import bodies_of
+from board.service.gathering import Beds, Gathering
 from board.store.contract import Acks
 from schema.codec import decode_event
 from schema.codes import ProblemError, problem
@@ -24,6 +26,7 @@ from schema.notes import NOTE_TYPES
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from board.core.scope import Target
     from board.service.boards import OpenBoard
     from board.service.questions import UnreadQuery, WaitQuery
     from board.store.contract import Row, Store
@@ -46,6 +49,9 @@ POINTED_NOTES: Final = 64
 OWN_SUBJECTS: Final = 32
 """How many of a worker's newest claims, and patches, are looked up for events older than what is known in memory."""
 
+GATHERINGS: Final = 3
+"""How often a view is fetched again because the board moved; after that, claims may be some notes ahead."""
+
 WAIT_EVENTS: Final = 1000
 WAIT_BYTES: Final = 262_144
 """The most that one long poll answers with, unless a single event is larger."""
@@ -65,6 +71,7 @@ class Reading:
         self._store = store
         self._recents: dict[str, Recent] = {}
         self._rides = Rides()
+        self._beds = Beds(store)
         self._waiters: set[_Waiter] = set()
         self._stopping = False
 
@@ -229,6 +236,18 @@ class Reading:
         slack = board.state.counts.get("note.retracted", 0) + sum(seq <= recent.since for seq in standing.seqs)
         every = {type_: board.state.counts.get(type_, 0) - own[type_] - slack for type_ in NOTE_TYPES}
         return {type_: max(count, every[type_]) for type_, count in counts.items()}, slack == 0
+
+    # --- the prompt view -----------------------------------------------------------------------------------------------
+
+    async def snapshot(self, board: OpenBoard, worker: str, scope: tuple[Target, ...], budget_tokens: int) -> Snapshot:
+        """The prompt view of a board for a worker, as of its head. The same log and arguments give the same bytes."""
+        gathering = Gathering(self._store, self._beds, board, worker, scope)
+        for _ in range(GATHERINGS):
+            head = board.state.seq
+            material = await gathering.material(head)
+            if head == board.state.seq:
+                break  # else the board moved meanwhile: claims would be newer than the notes beside them
+        return snapshot(material, board.state, budget_tokens=budget_tokens)
 
     # --- wait --------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ next writer of the board sees what came of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import msgspec
 
@@ -162,7 +162,7 @@ class Transaction(Protocol):
         """
         ...
 
-    async def __aenter__(self) -> Transaction: ...
+    async def __aenter__(self) -> Self: ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -260,7 +260,7 @@ async def test_pages_go_both_ways(store: Store) -> None:
     [Filter(), Filter(notes_only=True), Filter(types=("FACT", "FAIL")), Filter(scope=(spell("src"),)), Filter(to="w2")],
     ids=["all", "notes", "types", "scope", "to"],
 )
-async def test_long_pages_leave_nothing_out(store: Store, where: Filter, descending: bool) -> None:  # noqa: FBT001 -- a parameter
+async def test_long_pages_leave_nothing_out(store: Store, where: Filter, descending: bool) -> None:
     """Paging through a log that is longer than any inner round gives every row once, in order."""
     await append(store, notes(1, 1200, scope=("src/a.c", "lib"), to=("w2",)))
     given: list[int] = []

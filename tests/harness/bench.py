@@ -14,7 +14,7 @@ from board.core.state import US, State
 from board.core.step import Step, StoredBatch, step
 from schema.codec import encode
 from schema.codes import Problem
-from schema.limits import Settings
+from schema.limits import PROFILES, Settings
 from schema.notes import Claim, Fact
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Bench:
     worker last called without the log knowing. A batch that spoils the state is taken back as the writer does it.
     """
 
-    def __init__(self, settings: Settings = Settings()) -> None:
+    def __init__(self, settings: Settings = PROFILES["default"]) -> None:
         self.state = State(settings)
         self.log: list[Record] = []
         self.now_us = START_US

@@ -30,13 +30,13 @@ def record(event: AnyEvent, *, detail: str = "", key: str = "", digest: bytes = 
     return Record(event, START_US + event.seq, encode(event), detail, key, digest)
 
 
-def note(seq: int, type: str = "FACT", *, detail: str = "", key: str = "", digest: bytes = b"", **said: Any) -> Record:  # noqa: A002, ANN401 -- a note's fields
+def note(seq: int, type: str = "FACT", *, detail: str = "", key: str = "", digest: bytes = b"", **said: Any) -> Record:
     """Make the record of a note; what is not said is plain."""
     fields: dict[str, Any] = {"author": "w1", "text": f"text of {seq}", **said}
     return record(Note(seq=seq, at=_at(seq), type=type, **fields), detail=detail, key=key, digest=digest)  # pyright: ignore[reportArgumentType]
 
 
-def notes(first: int, last: int, **said: Any) -> list[Record]:  # noqa: ANN401 -- a note's fields
+def notes(first: int, last: int, **said: Any) -> list[Record]:
     """Make the records of several plain notes, both ends included."""
     return [note(seq, **said) for seq in range(first, last + 1)]
 

@@ -57,6 +57,16 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
     await opened.close()
 
 
+def held(path: Path) -> bytes:
+    """Read a whole file."""
+    return path.read_bytes()
+
+
+def write_diary(path: Path) -> None:
+    """Make a file that is no database."""
+    path.write_bytes(b"this is somebody's diary\n" * 500)
+
+
 def by_hand(path: Path, sql: str) -> None:
     """Do something to the file that the board never does."""
     connection = apsw.Connection(str(path))
@@ -68,13 +78,13 @@ def by_hand(path: Path, sql: str) -> None:
 
 async def refused(path: Path, reason: type[StoreUnavailable]) -> None:
     """Open the file, which must be refused and left as it is."""
-    before = path.read_bytes()
+    before = held(path)
     opened = SqliteStore(str(path))
     with pytest.raises(reason) as caught:
         await opened.open()
     await opened.close()
     assert caught.type is reason
-    assert path.read_bytes() == before
+    assert held(path) == before
 
 
 async def test_a_newer_file_is_refused(path: Path, store: SqliteStore) -> None:
@@ -94,7 +104,7 @@ async def test_a_changed_migration_is_refused(path: Path, store: SqliteStore) ->
 
 async def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     """A file of anything else is left untouched."""
-    path.write_bytes(b"this is somebody's diary\n" * 500)
+    write_diary(path)
     await refused(path, StoreDamaged)
 
 
@@ -170,7 +180,7 @@ async def test_two_stores_on_one_file(path: Path, store: SqliteStore) -> None:
 async def test_a_full_disk(path: Path, store: SqliteStore) -> None:
     """Where files cannot grow, writes say so and reads go on; with room again writes go on by themselves."""
     await append(store, notes(1, 100))
-    with files_no_longer_than(path.stat().st_size + 8192):
+    with files_no_longer_than(len(held(path)) + 8192):
         for _ in range(3):
             with pytest.raises(StoreFull):
                 await append(store, notes(101, 1000, text="x" * 400))
@@ -232,7 +242,7 @@ async def test_the_wal_stays_bounded(path: Path, store: SqliteStore) -> None:
         await append(store, notes(head + 1, head + 1000))
     stop.set()
     await reading
-    assert path.with_name("board.db-wal").stat().st_size < 100 * 1_048_576
+    assert len(held(path.with_name("board.db-wal"))) < 100 * 1_048_576
 
 
 @pytest.mark.parametrize("kill_after", [1, 20, 100])

@@ -1,4 +1,5 @@
 """Random histories of a board: whatever is asked in whatever order, the log tells the same story as the live state."""
+# ruff: noqa: D102 -- each method is named for what happens, or for what must hold
 
 from __future__ import annotations
 

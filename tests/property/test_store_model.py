@@ -179,7 +179,7 @@ class Stores(RuleBasedStateMachine):
         descending=st.booleans(),
         max_bytes=st.none() | st.integers(0, 2000),
     )
-    def page(self, **asked: Any) -> None:  # noqa: ANN401 -- what a page is asked
+    def page(self, **asked: Any) -> None:
         """Read a page."""
         self.agree(lambda store: store.page("main", **asked))
 
@@ -204,7 +204,7 @@ class Stores(RuleBasedStateMachine):
         works = frozenset((name, work) for name in NAMES for work in ("p", "q"))
         wanted = Wanted(seqs, keys, works)
 
-        async def lookup(store: Store) -> Any:  # noqa: ANN401 -- whatever is found
+        async def lookup(store: Store) -> Any:
             async with store.begin("main", max(self.head - after, 0)) as transaction:
                 return await transaction.lookup(wanted), list(transaction.missed)
 

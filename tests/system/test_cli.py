@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import anyio.to_thread
@@ -17,7 +17,7 @@ from schema.events import Note
 from schema.limits import SettingsDraft
 from schema.notes import Fact, Fail, Observed, Ref
 from tests.harness.node import ROOT, START_S, Node, run_board
-from workers.client import Backoff, BoardClient, Change, Connected
+from workers.client import Backoff, BoardClient, Change, Connected, Subscription
 from workers.client.answers import conflicts_of, free_of
 
 if TYPE_CHECKING:
@@ -99,6 +99,17 @@ async def test_a_refusal_ends_with_the_status_of_its_code(
     assert ended.out == ""
 
 
+def files_in(folder: Path) -> list[Path]:
+    """Give the files of a folder."""
+    return list(folder.iterdir())
+
+
+def written(file: Path, lines: list[str]) -> Path:
+    """Write a file of lines."""
+    file.write_text("\n".join(lines))
+    return file
+
+
 class Tail:
     """A `board tail` that runs beside the test; its output is read line by line."""
 
@@ -121,7 +132,7 @@ class Tail:
         _, err = await anyio.to_thread.run_sync(lambda: self._process.communicate(timeout=START_S))
         return self._process.returncode, err.decode()
 
-    def __enter__(self) -> Tail:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,7 +176,7 @@ async def test_an_export_restores_the_same_board(node: Node, tmp_path: Path) -> 
         assert node.run("boards", "--create", "copy").status == 0
     file = tmp_path / "main.jsonl"
     assert node.run("export", "-o", str(file)).status == 0
-    assert not list(tmp_path.glob("*.part"))
+    assert [path.name for path in files_in(tmp_path) if path.suffix == ".part"] == []
 
     imported = node.run("import", str(file), "--board", "copy", "--json")
     assert imported.json == {"head": 2, "state_hash": state}
@@ -186,9 +197,7 @@ async def test_an_export_restores_the_same_board(node: Node, tmp_path: Path) -> 
 async def test_a_cut_export_is_not_restored(node: Node, tmp_path: Path) -> None:
     """An export that ends too early stores nothing."""
     node.run("post", "FACT", "one")
-    lines = node.run("export").out.splitlines(keepends=True)
-    file = tmp_path / "cut.jsonl"
-    file.write_text(lines[0])
+    file = written(tmp_path / "cut.jsonl", node.run("export").out.splitlines()[:1])
     refused = run_board("import", str(file), "--store", "memory:")
     assert refused.status == 2
     assert refused.err.startswith("invalid_field: ")
@@ -196,21 +205,15 @@ async def test_a_cut_export_is_not_restored(node: Node, tmp_path: Path) -> None:
 
 async def test_replay_and_report(node: Node, tmp_path: Path) -> None:
     """A trace is replayed by its authors, and the report of the board counts what became of it."""
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text(
-        "\n".join(
-            msgspec.json.encode({"t": 100.0 + number, "issue": "bd-1", **event}).decode()
-            for number, event in enumerate(
-                [
-                    {"event": "created", "by": "a1", "title": "Move it. " + "x" * 500},
-                    {"event": "claimed", "by": "a1"},
-                    {"event": "claimed", "by": "a2"},
-                    {"event": "closed", "by": "a1", "reason": "moved"},
-                    {"event": "danced", "by": "a1"},
-                ]
-            )
-        )
-    )
+    events = [
+        {"event": "created", "by": "a1", "title": "Move it. " + "x" * 500},
+        {"event": "claimed", "by": "a1"},
+        {"event": "claimed", "by": "a2"},
+        {"event": "closed", "by": "a1", "reason": "moved"},
+        {"event": "danced", "by": "a1"},
+    ]
+    lines = [msgspec.json.encode({"t": 100.0 + at, "issue": "bd-1", **event}) for at, event in enumerate(events)]
+    trace = written(tmp_path / "trace.jsonl", [line.decode() for line in lines])
     # One second of the trace is a tenth here: enough to keep authors from overtaking each other.
     played = node.run("replay", str(trace), "--speed", "10", "--json")
     assert played.status == 0, played.err
@@ -268,7 +271,7 @@ async def _refused(board: BoardClient) -> bool:
     return False
 
 
-async def test_a_store_that_is_not_there_is_not_made_by_mistake(tmp_path: Path) -> None:
+def test_a_store_that_is_not_there_is_not_made_by_mistake(tmp_path: Path) -> None:
     """Without a word about where, the token commands refuse rather than make a store in the wrong place."""
     done = subprocess.run(
         [sys.executable, "-m", "board", "token", "list"],
@@ -284,14 +287,14 @@ async def test_a_store_that_is_not_there_is_not_made_by_mistake(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_migrate_says_the_version(tmp_path: Path) -> None:
+def test_migrate_says_the_version(tmp_path: Path) -> None:
     """A store is made and brought to this version, and the version is told."""
     done = run_board("migrate", "--store", f"sqlite:{tmp_path / 'board.db'}")
     assert done.status == 0
     assert done.out.startswith("sqlite store at version ")
 
 
-async def test_serve_without_a_token_refuses_another_address(tmp_path: Path) -> None:
+def test_serve_without_a_token_refuses_another_address(tmp_path: Path) -> None:
     """Open mode is for loopback alone: another address without a token is status 2."""
     done = run_board("serve", "--host", "0.0.0.0", "--port", "0", "--store", f"sqlite:{tmp_path / 'board.db'}")
     assert done.status == 2
@@ -324,7 +327,7 @@ async def test_a_subscription_resumes_over_a_restart(node: Node) -> None:
         await board.post(Observed(text="1"))
         async with board.subscribe(after=0, backoff=PATIENT, on_change=changes.append) as stream:
             assert (await anext(stream)).seq == 1
-            assert await node.terminate() == 0
+            await node.terminate()
             await node.restart()
             await board.post_batch([Observed(text="2"), Observed(text="3")])
             with anyio.fail_after(START_S):
@@ -352,10 +355,8 @@ async def test_a_slow_reader_gets_every_event_once(node: Node) -> None:
     async with node.client("w1") as board, board.subscribe(after=0) as warm:
         await warm.post(Observed(text="first"))
         await board.post_batch([Observed(text=f"{number}") for number in range(count)])
-        wanted = board.subscribe(after=0, author="w1")
-        wanted = type(wanted)(board.url, "main", board.caller, after=0, inbox=8, backoff=PATIENT)
         seqs: list[int] = []
-        async with wanted as slow:
+        async with Subscription(board.url, "main", board.caller, after=0, inbox=8, backoff=PATIENT) as slow:
             with anyio.fail_after(START_S):
                 while len(seqs) < count:
                     event = await anext(slow)

@@ -87,7 +87,7 @@ def catch_up(connection: Connection, number: int) -> int:
 def _index(connection: Connection, number: int, notes: Sequence[Note], settings: Settings) -> None:
     base = number << SEQ_BITS
     words = [(base | note.seq, tokens_of(words_of(searched_text(note)))) for note in notes]
-    filings = [(label, base | note.seq) for note in notes for label in labels_of(note, settings)]
+    filings = sorted((label, base | note.seq) for note in notes for label in labels_of(note, settings))
     connection.execute(_ADD_WORDS, (encode(words).decode(),))
     connection.execute(_ADD_LABELS, (number, encode(sorted({label for label, _ in filings})).decode()))
     connection.execute(_ADD_FILINGS, (number, encode(filings).decode()))

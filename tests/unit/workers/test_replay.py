@@ -115,6 +115,20 @@ async def test_everything_is_counted() -> None:
     assert tally.posted == Counter()
 
 
+async def test_a_refused_claim_hides_no_earlier_one() -> None:
+    """A release ends the claim that stands, although another worker's claim of the same name was refused since."""
+    events = [("claimed", "w1", ""), ("claimed", "w2", "mine now"), ("closed", "w1", "done")]
+    lines = [
+        msgspec.json.encode({"t": at, "event": event, "issue": "x", "by": by, "reason": reason})
+        for at, (event, by, reason) in enumerate(events)
+    ]
+    board = Board("mine now")
+    tally = (await board.play(read_recording(lines, text_chars=400))).tally
+    assert ("w1", "/claims/101/release", {"outcome": "done"}) in board.calls
+    assert tally.done == {"release": 1}
+    assert tally.refused == {"claim_conflict": 1}
+
+
 async def test_addressed_workers_are_made_known_first() -> None:
     """A worker that a note is addressed to has called before, once."""
     log = Log()

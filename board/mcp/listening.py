@@ -1,0 +1,147 @@
+"""`subscriptions/listen`: clients that are told when a board's brief view has changed.
+
+What is told is only that it changed, so a burst of notes is told once: at once when all was quiet, and then at most
+every `PAUSE_S` seconds. 1,024 listeners cost about 60 ms of CPU each time, so they are told in slices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+
+from board.core.selection import Filter
+from board.mcp.caller import caller_of
+from board.mcp.resources import snapshot_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+
+    from board.service.boards import OpenBoard
+    from board.service.service import Service
+
+PAUSE_S: Final = 1.0
+"""Seconds between two times that the listeners of a board are told, at least."""
+
+SLICE: Final = 32
+"""Listeners told in one turn of the loop."""
+
+BACKLOG: Final = 16
+"""Times told that may wait for one listener who does not read; then its stream ends."""
+
+
+class Listeners:
+    """All listeners of this process, by board; a listener hears of its own board alone."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._boards: dict[str, _Told] = {}
+        self._by_token: dict[str, set[anyio.CancelScope]] = {}
+        also_told = service.access.on_revoke
+
+        def on_revoke(tokens: set[str]) -> None:
+            also_told(tokens)
+            self.end_revoked(tokens)
+
+        service.access.on_revoke = on_revoke
+
+    async def listen(
+        self, context: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult | dict[str, Any]:
+        """Serve one stream, until its client leaves, its token ends or the server stops."""
+        caller = caller_of(context)
+        board = await self._service.enter(caller.who, caller.board)
+        told = self._boards.get(board.name)
+        if told is None:
+            told = self._boards[board.name] = _Told(board, self._service.settings.subscribers)
+        with self._held(caller.who.token):
+            return await told.handler(context, params)
+        return {}
+
+    @contextmanager
+    def _held(self, token: str) -> Generator[None]:
+        scopes = self._by_token.setdefault(token, set())
+        with anyio.CancelScope() as scope:
+            scopes.add(scope)
+            try:
+                yield
+            finally:
+                scopes.discard(scope)
+                if not scopes:
+                    self._by_token.pop(token, None)
+
+    def end_revoked(self, tokens: AbstractSet[str]) -> None:
+        """End the streams of tokens that ended."""
+        for token in tokens & self._by_token.keys():
+            for scope in list(self._by_token[token]):
+                scope.cancel()
+
+    def close(self) -> None:
+        """End every stream, as the protocol says that a server does that goes."""
+        for told in self._boards.values():
+            told.close()
+
+
+class _Told:
+    """The listeners of one board, and a reader of its fan-out (see `board.hub.Reader`)."""
+
+    def __init__(self, board: OpenBoard, limit: int) -> None:
+        self.handler = ListenHandler(self, max_subscriptions=limit, max_buffered_events=BACKLOG)
+        self._event = ResourceUpdated(snapshot_uri(board.name))
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+        self._channel = board.channel
+        self._telling: asyncio.Task[None] | None = None
+        self._again = False
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Add a listener; give what removes it."""
+        if not self._listeners:
+            self._channel.join(self, _EVERYTHING)
+        key = object()
+        self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+            if not self._listeners:
+                self._channel.leave(self, _EVERYTHING)
+
+        return unsubscribe
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell every listener, a slice in each turn of the loop."""
+        for index, listener in enumerate(list(self._listeners.values())):
+            listener(event)
+            if index % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+
+    def deliver(self, frames: Sequence[bytes], seq: int) -> None:
+        """Take that something happened."""
+        del frames, seq
+        self._again = True
+        if self._telling is None:
+            self._telling = asyncio.create_task(self._tell(), name="telling of listeners")
+
+    async def _tell(self) -> None:
+        try:
+            while self._again:
+                self._again = False
+                await self.publish(self._event)
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            self._telling = None
+
+    def close(self) -> None:
+        """End every stream."""
+        if self._telling is not None:
+            self._telling.cancel()
+        self.handler.close()
+
+
+_EVERYTHING: Final = Filter()

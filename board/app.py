@@ -16,6 +16,7 @@ from board.http.app import make_app
 from board.http.metrics import Metrics
 from board.http.wire import HttpProtocol
 from board.logs import configure
+from board.mcp.http import PATHS, McpSurface
 from board.service.access import Access, is_loopback
 from board.service.clock import Clock, SystemClock
 from board.service.service import Service
@@ -25,7 +26,7 @@ from board.store.sqlite import SqliteStore
 from board.stream.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from board.settings import ServerSettings
     from board.store.contract import Store
@@ -92,6 +93,19 @@ def _calm_the_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+class _Listener(uvicorn.Server):
+    """uvicorn, which waits for open requests when it stops: so the long polls are told to answer first."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop taking requests, and end those that are open."""
+        self._service.stop_waits()
+        await super().shutdown(sockets)
+
+
 class Server:
     """One server process: store, service, surfaces, and the socket that they share."""
 
@@ -102,6 +116,8 @@ class Server:
         self._streams = Streams(self._service, store, settings)
         self._metrics = Metrics()
         self._metrics.watch(self._service, self._streams)
+        self.mcp = McpSurface(self._service, self._metrics)
+        """The tools and resources; more can be added to its `server` before `run`."""
 
     async def run(self) -> int:
         """Start everything, serve, and end everything."""
@@ -127,7 +143,7 @@ class Server:
 
     async def _serve(self) -> None:
         listener = self._listener()
-        server = uvicorn.Server(self._config())
+        server = _Listener(self._config(), self._service)
         server_task = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
         self._streams.start()
         name = listener.getsockname()
@@ -138,10 +154,15 @@ class Server:
             store=self._settings.store.partition("@")[2] or self._settings.store,
         )
         try:
-            await server_task
+            async with self.mcp.running():
+                await server_task
         finally:
             await self._streams.close()
             log.info("server.stopped")
+
+    def _end_waits(self) -> None:
+        self._service.stop_waits()
+        self.mcp.stop_listening()
 
     def _listener(self) -> socket.socket:
         if self._settings.fd is not None:
@@ -158,7 +179,7 @@ class Server:
 
     def _config(self) -> uvicorn.Config:
         return uvicorn.Config(
-            make_app(self._service, self._metrics),
+            make_app(self._service, self._metrics, dict.fromkeys(PATHS, self.mcp.serve)),
             ws=self._streams.protocol_class(),
             http=HttpProtocol,
             proxy_headers=False,
@@ -170,3 +191,16 @@ class Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=int(self._settings.drain_s) or 1,
         )
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn, which at its end waits for open requests: those that wait for something are ended before."""
+
+    def __init__(self, config: uvicorn.Config, *, on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen, and let what is open end."""
+        self._on_stop()
+        await super().shutdown(sockets)

@@ -35,6 +35,9 @@ Seconds = Annotated[float, typer.Option(help="How long each measurement lasts.",
 Warm = Annotated[float, typer.Option("--warm-s", help="How long to warm up before each measurement.", min=0, max=600)]
 
 
+Url = Annotated[str | None, typer.Option(help="A board in open mode on this machine; one of its own if left out.")]
+
+
 class Peer(StrEnum):
     """Servers to compare the board's fan-out with."""
 
@@ -52,6 +55,23 @@ def working(folder: Path | None) -> Generator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="loadtest-") as temporary:
         yield Path(temporary)
+
+
+@contextmanager
+def serving_at(url: str | None, folder: Path) -> Generator[int]:
+    """Give the port of a board: the one that is named, or one that is run for as long as the block."""
+    from loadtest.calls import loopback_port
+    from loadtest.processes import serving
+
+    if url is None:
+        with serving(folder) as board:
+            yield board.port
+        return
+    try:
+        port = loopback_port(url)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--url") from error
+    yield port
 
 
 @app.command()
@@ -94,6 +114,66 @@ def fanout(
     report.show(bench.figures(results))
     if peers:
         report.show(bench.ratios(results))
+    report.save(json, results)
+
+
+@app.command()
+def claims(
+    data: Annotated[
+        Path | None, typer.Option(help="A history, as gzipped JSON lines; a small sample if left out.")
+    ] = None,
+    team: Annotated[list[int] | None, typer.Option(help="Workers; may be repeated. [32, 128, 1024]", min=1)] = None,
+    speed: Annotated[float, typer.Option(help="How often the team's six hours go into the real time.", min=1)] = 2160.0,
+    url: Url = None,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Let teams of several sizes claim and do the work of a real program's history."""
+    from loadtest import claims as bench
+    from loadtest import report
+    from loadtest.history import SAMPLE, read_history
+
+    with working(folder) as place, serving_at(url, place / "claims") as port:
+        results = bench.run(port, read_history(data or SAMPLE), team or bench.TEAMS, speed)
+    report.show(bench.figures(results))
+    report.save(json, results)
+
+
+@app.command()
+def check(
+    live: Annotated[int, typer.Option("--claims", help="How many claims are live.", min=1)] = 10_000,
+    asked: Annotated[int, typer.Option(help="How many questions are put to each board.", min=10)] = 1000,
+    url: Url = None,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Ask what is free beside 10,000 live claims, and on an empty board."""
+    from loadtest import check as bench
+    from loadtest import report
+
+    with working(folder) as place, serving_at(url, place / "check") as port:
+        results = bench.run(port, claims=live, asked=asked)
+    report.show(bench.figures(results))
+    report.save(json, results)
+
+
+@app.command(name="open")
+def open_(
+    notes: Annotated[int, typer.Option(help="Notes of the large board.", min=1)] = 1_000_000,
+    small: Annotated[int, typer.Option(help="Notes of the small board.", min=1)] = 1_000,
+    starts: Annotated[int, typer.Option(help="How often each is started.", min=1)] = 3,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Open a board of a million notes, and a small one: time to be ready, memory, first calls.
+
+    Filled boards are kept below --dir and used again.
+    """
+    from loadtest import opening, report
+
+    with working(folder) as place:
+        results = opening.run(place, notes=notes, small=small, starts=starts)
+    report.show(opening.figures(results))
     report.save(json, results)
 
 

@@ -75,6 +75,7 @@ class Board:
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, port: int, begun_ns: int) -> None:
         self.pid = process.pid
+        self._process = process
         self.folder = folder
         self.port = port
         self.url = f"http://{HOST}:{port}"
@@ -85,6 +86,13 @@ class Board:
     def files(self) -> tuple[Path, Path]:
         """The database and its write-ahead log."""
         return self.folder / "board.db", self.folder / "board.db-wal"
+
+    def stop(self) -> None:
+        """Ask the server to stop, as a supervisor does, and wait for it. Raises ProgramFailed."""
+        self._process.terminate()
+        status = self._process.wait(END_S)
+        if status not in (0, -signal.SIGTERM):
+            raise ProgramFailed(f"the board ended with {status}", self.folder / "board.log")
 
     def wait_ready(self) -> None:
         """Wait until the server can store. Raises ProgramFailed."""

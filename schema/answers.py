@@ -116,6 +116,48 @@ class Waited(Answer, frozen=True, kw_only=True):
     timed_out: bool
 
 
+class SnapshotSection(Answer, frozen=True, kw_only=True):
+    """One part of the prompt view, and the seqs that it shows, in order."""
+
+    name: str
+    title: str
+    seqs: tuple[int, ...]
+
+
+class CorrectionView(Answer, frozen=True, kw_only=True):
+    """What became of a note that is shown: `how` is superseded, invalidated or refuted, `by` another note."""
+
+    seq: int
+    how: Literal["superseded", "invalidated", "refuted"]
+    by: int
+    since: int
+
+
+class ContradictionView(Answer, frozen=True, kw_only=True):
+    """Two notes that say the opposite, the newer first: one refutes the other, or both ran the same command."""
+
+    how: Literal["refutes", "run"]
+    notes: tuple[Note, Note]
+
+
+class SnapshotView(Answer, frozen=True, kw_only=True):
+    """The selection behind the prompt view, as structure; `tokens` is what its text counts as."""
+
+    board: str
+    worker: str
+    epoch: str
+    head: int
+    budget_tokens: int
+    tokens: int
+    sections: tuple[SnapshotSection, ...]
+    notes: tuple[Note, ...]
+    claims: tuple[ClaimView, ...]
+    conflicts: tuple[ConflictView, ...]
+    corrections: tuple[CorrectionView, ...]
+    contradictions: tuple[ContradictionView, ...]
+    omitted: Omitted
+
+
 class Detail(Answer, frozen=True, kw_only=True):
     """The long text of a note."""
 
@@ -189,14 +231,26 @@ class ConflictPage(Answer, frozen=True, kw_only=True):
     next: int | None
 
 
-class Unread(Answer, frozen=True, kw_only=True):
-    """What the calling worker has not acknowledged, most relevant first; `omitted` counts what was left out.
+class Omitted(Answer, frozen=True, kw_only=True):
+    """What was left out, by type of note or kind of event; more than that where `at_least` is set.
 
-    `urgent` counts what is addressed to the worker or touches its claims; `through` acknowledges all of it.
+    `too_large` are the seqs of those that are larger than the whole budget: read each by its seq.
     """
 
-    notes: tuple[NoteView, ...]
-    omitted: dict[str, Any]
+    total: int
+    by_type: dict[str, int]
+    at_least: bool = False
+    too_large: tuple[int, ...] = ()
+
+
+class Unread(Answer, frozen=True, kw_only=True):
+    """What the calling worker has not acknowledged, most relevant first: notes, and events that concern it.
+
+    `urgent` counts those that should not wait, shown or not; `through` acknowledges all that there was.
+    """
+
+    notes: tuple[AnyEvent, ...]
+    omitted: Omitted
     urgent: int
     through: int
     head: int
@@ -214,7 +268,8 @@ class Acked(Answer, frozen=True, kw_only=True):
 class WorkerView(Answer, frozen=True, kw_only=True):
     """One worker of a board: when it was seen, its open streams, its claims, and how much it has not read.
 
-    `claims` are held and `waiting` wait, by seq; `unread` counts notes, and is absent where the board did not count.
+    `claims` are held and `waiting` wait, by seq; `unread` counts what `GET …/unread` would give, or a
+    part of it where `unread_at_least` is set.
     """
 
     worker: str
@@ -223,7 +278,8 @@ class WorkerView(Answer, frozen=True, kw_only=True):
     sockets: int
     claims: tuple[int, ...]
     waiting: tuple[int, ...]
-    unread: int | None = None
+    unread: int
+    unread_at_least: bool = False
     root: str = ""
 
 

@@ -44,7 +44,7 @@ CODES: Final = _table(
         422,
         4400,
         2,
-        "A field is missing, unknown or of the wrong type.",
+        "A field is missing, unknown, given twice or of the wrong type.",
         "Correct the field that is named.",
     ),
     (

@@ -26,6 +26,12 @@ NoteSeq = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Seconds = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 """A length of time in what a caller sends; which lengths are admitted is the board's settings."""
 
+Said = Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "pattern": r"\S"})]
+"""A text that says something: not empty, not blank alone. Its size is the board's settings."""
+
+Targets = Annotated[tuple[str, ...], msgspec.Meta(extra_json_schema={"minItems": 1})]
+"""One target or more. How many, and how long each, is the board's settings."""
+
 ExitCode = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**32 - 1)]
 """How a process ended: negative for a signal, up to 32 bits without a sign on Windows."""
 
@@ -69,26 +75,26 @@ class Common(
 class Observed(Common, frozen=True, kw_only=True, gc=False, tag="OBSERVED"):
     """Something seen, not yet judged."""
 
-    text: str
+    text: Said
 
 
 class Fact(Common, frozen=True, kw_only=True, gc=False, tag="FACT"):
     """Something held to be true."""
 
-    text: str
+    text: Said
 
 
 class Fail(Common, frozen=True, kw_only=True, gc=False, tag="FAIL"):
     """Something that was tried in vain; with a `refutes` ref, what it refutes."""
 
-    text: str
+    text: Said
 
 
 class Claim(Common, frozen=True, kw_only=True, gc=False, tag="CLAIM"):
     """The intent to work on a scope. Granted, it is a lease of `ttl_s` seconds; its seq is the fencing token."""
 
-    text: str
-    scope: tuple[str, ...]  # pyright: ignore[reportGeneralTypeIssues] -- keyword-only, so it may lose its default
+    text: Said
+    scope: Targets  # pyright: ignore[reportGeneralTypeIssues] -- keyword-only, so it may lose its default
     ttl_s: Seconds | None = None
     on_conflict: OnConflict = "refuse"
 
@@ -96,9 +102,9 @@ class Claim(Common, frozen=True, kw_only=True, gc=False, tag="CLAIM"):
 class PatchSummary(Common, frozen=True, kw_only=True, gc=False, tag="PATCH_SUMMARY"):
     """A finished change. A newer one of the same author and `work` supersedes the older."""
 
-    files: tuple[str, ...]
-    idea: str
-    evidence: str  # pyright: ignore[reportGeneralTypeIssues] -- as `scope` above
+    files: Targets
+    idea: Said
+    evidence: Said  # pyright: ignore[reportGeneralTypeIssues] -- as `scope` above
     risk: str = ""
     claim: NoteSeq | None = None
     work: str = ""

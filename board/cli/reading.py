@@ -156,15 +156,9 @@ async def unfold(session: Session, seq: Seq) -> Shown:
     \b
     board unfold 57 > diff.patch
     """
-    from board.cli.render import console, plain_block
-
     detail = await session.board.detail(seq)
-    if session.json:
-        return Shown()
-    if console().is_terminal:
-        return Shown(plain_block(detail))
-    # A file gets what was stored, to the byte.
-    typer.echo(detail, nl=False)
+    if not session.json:
+        session.show_block(detail)
     return Shown()
 
 
@@ -175,12 +169,11 @@ async def snapshot(session: Session, budget: Budget = None, scope: Scope = None)
     \b
     board snapshot --budget 800 --scope src/readers
     """
-    from board.cli.render import plain_block
-
     if session.json:
         await session.board.snapshot_document(budget_tokens=budget, scope=scope or ())
-        return Shown()
-    return Shown(plain_block(await session.board.snapshot(budget_tokens=budget, scope=scope or ())))
+    else:
+        session.show_block(await session.board.snapshot(budget_tokens=budget, scope=scope or ()))
+    return Shown()
 
 
 @command("unread")

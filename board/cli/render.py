@@ -53,9 +53,11 @@ _STYLES: Final = {"FAIL": "red", "FACT": "green", "CLAIM": "yellow", "PATCH_SUMM
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Give a console that colours only a terminal and folds nothing elsewhere."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True, width=_WIDE)
+    """Give a console that colours only a terminal, folds nothing elsewhere, and takes text for what it is."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = _WIDE
+    return made
 
 
 def plain(text: str) -> str:

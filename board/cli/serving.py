@@ -88,4 +88,4 @@ def mcp(url: Url = DEFAULT_URL, board: Board = "main", token: Token = None, work
     except ModuleNotFoundError as error:
         typer.echo(f"the tools are not installed here: {error}", err=True)
         raise typer.Exit(1) from error
-    raise typer.Exit(run(url, board, token, worker) or 0)
+    raise typer.Exit(run(url, board, token, worker))

@@ -104,6 +104,15 @@ class Session:
 
         console().print(what)
 
+    def show_block(self, text: str) -> None:
+        """Print a long text: harmless on a terminal, elsewhere as it is, to the byte."""
+        from board.cli.render import plain_block
+
+        if sys.stdout.isatty():
+            self.show(plain_block(text))
+        else:
+            sys.stdout.buffer.write(text.encode())
+
     def remark(self, what: RenderableType) -> None:
         """Print beside the output, on standard error."""
         from board.cli.render import console

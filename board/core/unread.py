@@ -121,7 +121,8 @@ def urgency_of(item: Item, standing: Standing, spell: Callable[[str], Target]) -
 def _touches(event: AnyEvent, claims: Sequence[Target], spell: Callable[[str], Target]) -> bool:
     if not isinstance(event, Note) or not claims:
         return False
-    return any(overlap(mine, spell(text)) is not None for text in places(event) for mine in claims)
+    theirs = [spell(text) for text in places(event)]
+    return any(overlap(mine, other) is not None for mine in claims for other in theirs)
 
 
 def _corrects(item: Item, standing: Standing) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Litestar
@@ -17,25 +18,33 @@ from board.http.routes import ROUTES, Route
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from litestar import Request
     from litestar.types import ASGIApp, Receive, Scope, Send
 
+    from board.http.door import Mounted
     from board.http.metrics import Metrics
     from board.service.service import Service
 
 _SHOWN_CHARS: Final = 200
+_POST: Final = ("POST",)
 
 
-def make_app(service: Service, metrics: Metrics) -> Litestar:
-    """Make the application. Starting and stopping the service is the caller's."""
+def make_app(service: Service, metrics: Metrics, mounts: Mapping[str, Mounted] = MappingProxyType({})) -> Litestar:
+    """Make the application. Starting and stopping the service is the caller's.
+
+    `mounts` are other surfaces by path; each is handed the POSTs of its path that may come in.
+    """
     door = Door(service, metrics)
     paths: defaultdict[str, dict[str, Route]] = defaultdict(dict)
     for route in ROUTES:
         paths[route.path] |= dict.fromkeys(route.methods, route)
     return Litestar(
-        route_handlers=[_handler(path, door, routes) for path, routes in paths.items()],
+        route_handlers=[
+            *(_handler(path, routes, DefineMiddleware(_Path, door=door, routes=routes)) for path, routes in paths.items()),
+            *(_handler(path, _POST, DefineMiddleware(_Mount, door=door, serve=serve)) for path, serve in mounts.items()),
+        ],
         openapi_config=None,
         exception_handlers={HTTPException: lambda request, error: _Refusal(door, request, error)},
         logging_config=None,
@@ -62,14 +71,28 @@ class _Path:
             await self._door.handle(route, scope, receive, send)
 
 
-def _handler(path: str, door: Door, routes: Mapping[str, Route]) -> HTTPRouteHandler:
+class _Mount:
+    """Hands what may come in to another surface."""
+
+    def __init__(self, app: ASGIApp, door: Door, serve: Mounted) -> None:
+        del app
+        self._door = door
+        self._serve = serve
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["method"] == "OPTIONS":
+            await self._door.options((*_POST, "OPTIONS"), scope, send)
+        else:
+            await self._door.admit(self._serve, scope, receive, send)
+
+
+def _handler(path: str, methods: Iterable[str], behind: DefineMiddleware) -> HTTPRouteHandler:
     async def never() -> ASGIResponse:
         raise AssertionError(path)
 
     typed = path.replace("}", ":str}")
-    behind = DefineMiddleware(_Path, door=door, routes=routes)
-    methods: Any = [*routes, "OPTIONS"]
-    return HTTPRouteHandler(typed, http_method=methods, middleware=[behind], status_code=200)(never)
+    taken: Any = [*methods, "OPTIONS"]
+    return HTTPRouteHandler(typed, http_method=taken, middleware=[behind], status_code=200)(never)
 
 
 class _Refusal(Response[bytes]):

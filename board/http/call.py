@@ -7,6 +7,7 @@ comes.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from schema.codec import encode
 from schema.codes import Problem, ProblemError, problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
     from litestar.types import HTTPScope, Receive, Send
 
@@ -125,6 +126,24 @@ class Call:
             message = await self._receive()
             yield _body_of(message)
             more = bool(message.get("more_body"))
+
+    async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out what may take long, and cancel it when the caller leaves; then raises ClientGone."""
+        working = asyncio.create_task(work, name="long poll")
+        watching = asyncio.create_task(self._gone(), name="watch over a caller")
+        try:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            for task in (working, watching):
+                task.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+    async def _gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     def _check_media(self, wanted: str) -> None:
         said = self._headers.get(b"content-type")

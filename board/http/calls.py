@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from board.http.call import Answer
-from board.http.openapi import document
 from board.service import questions
 from board.service.decoding import read_batch, read_draft
 from board.service.service import Reply, Service
@@ -13,6 +12,8 @@ from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
     from board.http.call import Call
+
+MARKDOWN = "text/markdown; charset=utf-8"
 
 
 async def post_note(service: Service, call: Call) -> Reply:
@@ -112,6 +113,27 @@ async def register(service: Service, call: Call) -> Reply:
     return await service.register(call.who, call.board, await call.body(questions.RegisterBody))
 
 
+async def snapshot(service: Service, call: Call) -> Reply | Answer:
+    """Read the prompt view: Markdown within `budget_tokens`, or the same selection as JSON.
+
+    It begins with the same bytes as long as it can, so that a model's prompt cache keeps working; newer lines correct
+    older ones. What other agents wrote stands between quotes that it cannot end.
+    """
+    reply = await service.snapshot(call.who, call.board, call.query(questions.SnapshotQuery), call.root)
+    return Answer(reply.status, reply.body.encode(), MARKDOWN) if isinstance(reply.body, str) else reply
+
+
+async def unread(service: Service, call: Call) -> Reply:
+    """Read what the calling worker has not acknowledged, most relevant first. Reading acknowledges nothing."""
+    return await service.unread(call.who, call.board, call.query(questions.UnreadQuery))
+
+
+async def wait(service: Service, call: Call) -> Reply:
+    """Wait for the first events after a position (from now on, where none is given) that match; a long poll."""
+    query = call.query(questions.WaitQuery)
+    return await call.while_there(service.wait(call.who, call.board, query, call.root))
+
+
 async def ack(service: Service, call: Call) -> Reply:
     """Acknowledge notes: just `seqs`, or everything up to `through`. Doing so twice changes nothing."""
     return await service.ack(call.who, call.board, await call.body(questions.AckBody))
@@ -185,9 +207,3 @@ async def show_metrics(service: Service, call: Call) -> Answer:
     del service
     body, media = call.metrics.render(call.who.board)
     return Answer(200, body, media)
-
-
-async def openapi(service: Service, call: Call) -> Answer:
-    """Give this document."""
-    del service, call
-    return Answer(200, document())

@@ -16,7 +16,7 @@ from schema.codec import encode
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from litestar.types import HTTPScope, Receive, Send
 
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from board.http.routes import Route
     from board.service.service import Service
 
+    Mounted = Callable[[Identity, str, Any, Any, Any], Awaitable[None]]
+    """Another surface: it is given who calls, the board, and the ASGI request."""
+
 log = structlog.get_logger()
 
 NOBODY: Final = Identity("", "reader")
 """Who calls an open route: nobody is asked."""
 
-_ALLOWED_HEADERS: Final = "authorization, content-type, x-board-root, x-board-worker"
+_ALLOWED_HEADERS: Final = (
+    "authorization, content-type, mcp-method, mcp-name, mcp-protocol-version, x-board-root, x-board-worker"
+)
 _DAY_S: Final = 86_400
 
 _Headers = tuple[tuple[bytes, bytes], ...]
@@ -68,6 +73,23 @@ class Door:
         await send_answer(answer, send, more, head_only=scope["method"] == "HEAD")
         self._note(route.name, scope, answer.status, code, who, time.perf_counter() - begun)
 
+    async def admit(self, serve: Mounted, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        """Let a request through to another surface, once it is known who calls and on which board; or refuse it."""
+        more, board = (), str(scope["path_params"].get("board", "main"))
+        try:
+            headers = read_headers(scope["headers"])
+            more = self._check_page(headers)
+            if scope["query_string"]:
+                read_query(scope["query_string"], None)
+            who = self._service.access.identify(headers.get(b"authorization"), headers.get(b"x-board-worker"))
+            await self._service.enter(who, board, headers.get(b"x-board-root"))
+        except ProblemError as error:
+            answer = refuse(error.problem, scope["path"])
+            await send_answer(answer, send, more)
+            self._note("mount", scope, answer.status, error.problem.code, NOBODY, 0.0)
+            return
+        await serve(who, board, scope, receive, _sending(send, more) if more else send)
+
     async def options(self, allow: tuple[str, ...], scope: HTTPScope, send: Send) -> None:
         """Answer OPTIONS: the methods of a path; to a page whose origin is listed, that it may call."""
         headers, code, more = {}, None, ()
@@ -80,7 +102,7 @@ class Door:
             code = error.problem.code
             answer = refuse(error.problem, scope["path"])
         else:
-            answer = Answer(204, b"", headers=((b"allow", ", ".join(allow).encode()), *_preflight(allow, more)))
+            answer = Answer(200, b"{}", headers=((b"allow", ", ".join(allow).encode()), *_preflight(allow, more)))
         await send_answer(answer, send, more)
         self._note("options", scope, answer.status, code, NOBODY, 0.0)
 
@@ -119,6 +141,17 @@ class Door:
             code=code,
             ms=round(took_s * 1000, 2),
         )
+
+
+def _sending(send: Send, more: _Headers) -> Send:
+    """Send what another surface answers, with headers of the door's."""
+
+    async def send_with(message: Any) -> None:  # noqa: ANN401 -- an ASGI message
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return send_with
 
 
 def _check_spelling(scope: HTTPScope, route: Route) -> None:

@@ -5,20 +5,26 @@ The routes of Litestar, the OpenAPI document and the test that lists every guard
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from board.http import calls
+from board.http.call import Answer
 from board.http.metrics import CONTENT_TYPE
+from board.http.openapi import document
 from board.service import questions
 from board.service.access import role_needed
 from board.service.service import Service
 from schema import answers
+from schema.codec import encode
 from schema.notes import Batch, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from board.http.call import Call
 
 Guard = Literal["open", "reader", "worker", "admin"]
 """Who may call: anyone, or a token of this role at least (in open mode everyone is an admin)."""
@@ -53,6 +59,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return self.call.__name__
 
     @property
+    def takes_lines(self) -> bool:
+        """Whether the body is a text of any length, in place of a JSON document."""
+        return self.takes != "application/json"
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """The methods that it answers: a HEAD is a GET without its body."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
@@ -80,6 +91,17 @@ def _post(path: str, call: Callable[..., Awaitable[Any]], answers: dict[int, str
 def _own(path: str, call: Callable[..., Awaitable[Any]], answer: str, guard: Guard, **more: Any) -> Route:  # noqa: ANN401
     """Make a row of what the service knows nothing of."""
     return Route(method="GET", path=path, guard=guard, call=call, answers={200: answer}, **more)
+
+
+async def openapi(service: Service, call: Call) -> Answer:
+    """Give this document."""
+    del service, call
+    return Answer(200, _document())
+
+
+@cache
+def _document() -> bytes:
+    return encode(document(ROUTES))
 
 
 _WRITE_CODES: Final = ("over_limit", "bad_target", "unknown_ref", "unknown_recipient", "placeholder_evidence")
@@ -224,6 +246,30 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=questions.RegisterBody,
         codes=("bad_target",),
     ),
+    _get(
+        f"{_BOARD}/snapshot",
+        calls.snapshot,
+        "The prompt view.",
+        gives=answers.SnapshotView,
+        query=questions.SnapshotQuery,
+        codes=("bad_target", "over_limit"),
+        media=calls.MARKDOWN,
+    ),
+    _get(
+        f"{_BOARD}/unread",
+        calls.unread,
+        "What the calling worker has not acknowledged.",
+        gives=answers.Unread,
+        query=questions.UnreadQuery,
+    ),
+    _get(
+        f"{_BOARD}/wait",
+        calls.wait,
+        "The first events that match, or none in time.",
+        gives=answers.Waited,
+        query=questions.WaitQuery,
+        codes=("bad_target", "over_limit", "position_from_future", "position_gone"),
+    ),
     _post(
         f"{_BOARD}/unread/ack",
         calls.ack,
@@ -288,5 +334,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     _own("/healthz", calls.alive, "The process runs.", "open", gives=answers.Status),
     _own("/readyz", calls.ready, "A note could be stored now.", "open", gives=answers.Status, codes=("going_away",)),
     _own("/metrics", calls.show_metrics, "The figures.", "reader", media=CONTENT_TYPE),
-    _own("/openapi.json", calls.openapi, "The OpenAPI document.", "reader"),
+    _own("/openapi.json", openapi, "The OpenAPI document.", "reader"),
 )

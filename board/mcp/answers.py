@@ -19,10 +19,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Brief(Answer, frozen=True, kw_only=True):
-    """The board in brief (`snapshot`), or the notes since `after`.
+    """The board in brief (`snapshot`), or notes: those since `after`, or the newest of some types.
 
-    `cursor` is what to give as `after` the next time; `more` says that there are notes behind it already. `too_large`
-    names notes that alone are over the budget: read them with board_unfold.
+    `cursor` is what to give as `after` the next time; `more` says that there are notes behind it already, `older` that
+    older ones were left out. `too_large` names notes that alone are over the budget: read them with board_unfold.
     """
 
     snapshot: str = ""
@@ -30,6 +30,7 @@ class Brief(Answer, frozen=True, kw_only=True):
     too_large: tuple[int, ...] = ()
     cursor: int
     more: bool = False
+    older: bool = False
     head: int
     epoch: str
 

@@ -42,7 +42,7 @@ Ack = Annotated[
 
 
 class ReadArguments(Question, frozen=True, kw_only=True):
-    """Without `after`: the board in brief, for a prompt. With `after`: the notes since then."""
+    """Nothing: the board in brief, for a prompt. With `after`: the notes since then. With `types`: the newest of them."""
 
     after: After | None = None
     types: Types = ()
@@ -138,10 +138,15 @@ class GrepArguments(Question, frozen=True, kw_only=True):
 
     q: Annotated[
         str,
-        msgspec.Meta(max_length=2000, description='Words, all of which must be there; a comma is OR, "quotes" a phrase.'),
+        msgspec.Meta(
+            max_length=2000, description='Words, all of which must be there; a comma is OR, "quotes" a phrase.'
+        ),
     ]
     limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="The most notes to give.")] = GREP_LIMIT
-    before: Annotated[Seq, msgspec.Meta(description="Only notes older than this seq: the `next` of an earlier call.")] | None = None
+    before: (
+        Annotated[Seq, msgspec.Meta(description="Only notes older than this seq: the `next` of an earlier call.")]
+        | None
+    ) = None
 
 
 class UnfoldArguments(Question, frozen=True, kw_only=True):

@@ -14,7 +14,6 @@ from board.mcp.caller import SCOPE_KEY, Caller
 from board.mcp.listening import Listeners
 from board.mcp.resources import Resources
 from board.mcp.server import Calls, Meter, make_server
-from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
@@ -25,7 +24,11 @@ if TYPE_CHECKING:
     Message = MutableMapping[str, Any]
 
 PATHS: Final = ("/mcp", "/mcp/{board}")
-"""Where it is served: the board `main`, or the one that is named."""
+"""Where it is served, for POST alone: the board `main`, or the one that is named.
+
+The stream that older revisions open with GET is for what a server sends of its own accord within a session, and there
+are no sessions here; 405 is how the protocol says so.
+"""
 
 BODY_BYTES: Final = 1_048_576
 """The largest body of a request, as of every other call."""
@@ -62,13 +65,7 @@ class McpSurface:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        """Answer one request. Raises ProblemError `method_not_allowed` for anything but POST.
-
-        The stream that a GET opens is for what a server sends of its own accord within a session; there are none.
-        """
-        method = scope["method"]
-        if method != "POST":
-            raise ProblemError(problem("method_not_allowed", f"MCP takes POST, not {method}.", value=method, allow=["POST"]))
+        """Answer one POST."""
         # The HTTP parser leaves blanks behind values, and the SDK compares them as they are.
         headers = [(name, value.strip()) for name, value in scope["headers"]]
         await self._manager.handle_request({**scope, "headers": headers, SCOPE_KEY: Caller(who, board)}, receive, send)

@@ -46,6 +46,7 @@ def brief(body: dict[str, Any]) -> str:
     return _joined(
         _notes(body["notes"]) or "No new notes.",
         _over_budget(body.get("too_large", ())),
+        "Older ones were left out: raise budget_tokens, or read on from after=0." if body.get("older") else "",
         f"{'There are more. ' if body.get('more') else ''}Go on with board_read after={body['cursor']}.",
     )
 
@@ -100,9 +101,15 @@ def found(body: dict[str, Any]) -> str:
 def unfolded(body: dict[str, Any]) -> str:
     """One note, what became of it, and its long text: quoted line by line, so that it cannot end the quote."""
     note = body["note"]
-    fate = [f"{name} {_value(note[name])}" for name in ("retracted", "superseded_by", "invalidated_by", "ended") if name in note]
+    fate = [
+        f"{name} {_value(note[name])}"
+        for name in ("retracted", "superseded_by", "invalidated_by", "ended")
+        if name in note
+    ]
     evidence = f"Evidence: {framing.quoted(note['evidence'])}" if note.get("evidence") else ""
-    return _joined(_notes([note]), evidence, f"Since then: {', '.join(fate)}" if fate else "", _detail(body.get("detail", "")))
+    return _joined(
+        _notes([note]), evidence, f"Since then: {', '.join(fate)}" if fate else "", _detail(body.get("detail", ""))
+    )
 
 
 def _detail(text: str) -> str:
@@ -113,7 +120,7 @@ def _detail(text: str) -> str:
 
 def _detail_line(text: str) -> str:
     # Code and logs are full of quotes; behind `> ` there is no quote to end, so these alone stay as they are.
-    return "> " + framing.quoted(text, len(text))[1:-1].replace(r'\"', '"')
+    return "> " + framing.quoted(text, len(text))[1:-1].replace(r"\"", '"')
 
 
 def heard(body: dict[str, Any]) -> str:
@@ -177,7 +184,9 @@ def _names(targets: Sequence[str]) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 -- any JSON value
-    return framing.quoted(value) if isinstance(value, str) else framing.quoted(msgspec.json.encode(value).decode())[1:-1]
+    return (
+        framing.quoted(value) if isinstance(value, str) else framing.quoted(msgspec.json.encode(value).decode())[1:-1]
+    )
 
 
 def _joined(*parts: str) -> str:

@@ -26,7 +26,9 @@ TEXT: Final = "text/plain"
 _NOT_FOUND_BEFORE_2026: Final = -32002
 """What the revisions before 2026-07-28 call a resource that is not there; later ones say `INVALID_PARAMS`."""
 
-_URI: Final = re.compile(r"board://(?P<board>[a-z0-9-]+)/(?:(?P<snapshot>snapshot)|notes/(?P<seq>\d{1,15})(?P<detail>/detail)?)")
+_URI: Final = re.compile(
+    r"board://(?P<board>[a-z0-9-]+)/(?:(?P<snapshot>snapshot)|notes/(?P<seq>\d{1,15})(?P<detail>/detail)?)"
+)
 
 
 def snapshot_uri(board: str) -> str:
@@ -71,7 +73,9 @@ class Resources:
         }
         return complete(resourceTemplates=[note, detail])
 
-    async def read(self, context: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams) -> dict[str, Any]:
+    async def read(
+        self, context: ServerRequestContext[Any, Any], params: types.ReadResourceRequestParams
+    ) -> dict[str, Any]:
         """One resource. Raises MCPError for one that is not there, or not on the caller's board."""
         caller, found = caller_of(context), _URI.fullmatch(params.uri)
         if found is None or found["board"] != caller.board:

@@ -70,21 +70,40 @@ def plain(body: Any) -> Plain:  # noqa: ANN401 -- whatever the service replies w
 
 
 async def _read(service: Service, caller: Caller, said: arguments.ReadArguments) -> Plain:
-    if said.after is None:
-        return await _snapshot(service, caller, said)
-    query = questions.NotesQuery(after=said.after, limit=READ_PAGE, type=said.types, scope=said.scope)
-    page = plain((await service.notes(caller.who, caller.board, query)).body)
-    return _within_budget(page, said.after, said.budget_tokens)
+    if said.after is not None:
+        return await _since(service, caller, said, said.after)
+    return await (_newest if said.types else _snapshot)(service, caller, said)
 
 
 async def _snapshot(service: Service, caller: Caller, said: arguments.ReadArguments) -> Plain:
+    # The head from before the view was made: what comes between the two is shown twice rather than never.
+    board = await service.enter(caller.who, caller.board)
+    head = board.state.seq
     query = questions.SnapshotQuery(budget_tokens=said.budget_tokens, scope=said.scope)
     reply = await service.snapshot(caller.who, caller.board, query)
-    return {"snapshot": reply.body, "cursor": 0, "head": 0, "epoch": ""}
+    return {"snapshot": reply.body, "cursor": head, "head": head, "epoch": board.row.epoch}
 
 
-def _within_budget(page: Plain, after: int, budget_tokens: int) -> Plain:
-    """Keep what the budget allows, in order; a note that is over it by itself is named and passed over."""
+async def _since(service: Service, caller: Caller, said: arguments.ReadArguments, after: int) -> Plain:
+    query = questions.NotesQuery(after=after, limit=READ_PAGE, type=said.types, scope=said.scope)
+    page = plain((await service.notes(caller.who, caller.board, query)).body)
+    shown, too_large, all_seen = _fitting(page, said.budget_tokens)
+    cursor = page["head"] if all_seen else max([after, *too_large, *(note["seq"] for note in shown)])
+    return _brief(page, shown, too_large, cursor=cursor, more=not all_seen)
+
+
+async def _newest(service: Service, caller: Caller, said: arguments.ReadArguments) -> Plain:
+    query = questions.NotesQuery(order="desc", limit=READ_PAGE, type=said.types, scope=said.scope)
+    page = plain((await service.notes(caller.who, caller.board, query)).body)
+    shown, too_large, all_seen = _fitting(page, said.budget_tokens)
+    return _brief(page, shown[::-1], too_large, cursor=page["head"], older=not all_seen)
+
+
+def _fitting(page: Plain, budget_tokens: int) -> tuple[list[Plain], list[int], bool]:
+    """Take notes in order while the budget lasts; a note that is over it by itself is named and passed over.
+
+    The last of the three tells whether the page, and so everything, was gone through.
+    """
     room = left = budget_tokens * COSTS_A_TOKEN
     shown: list[Plain] = []
     too_large: list[int] = []
@@ -92,16 +111,17 @@ def _within_budget(page: Plain, after: int, budget_tokens: int) -> Plain:
         price = cost(encode(note).decode())
         if price > room:
             too_large.append(note["seq"])
-        elif price <= left:
+        elif price > left:
+            return shown, too_large, False
+        else:
             shown.append(note)
             left -= price
-        else:
-            break
-        after = note["seq"]
-    whole = len(shown) + len(too_large) == len(page["notes"]) and page["next"] is None
-    cursor = max(after, page["head"]) if whole else after
-    body = {"notes": shown, "cursor": cursor, "more": not whole, "head": page["head"], "epoch": page["epoch"]}
-    return body | ({"too_large": too_large} if too_large else {})
+    return shown, too_large, page["next"] is None
+
+
+def _brief(page: Plain, shown: list[Plain], too_large: list[int], **more: Any) -> Plain:  # noqa: ANN401 -- JSON
+    told = {"too_large": too_large} if too_large else {}
+    return {"notes": shown, "head": page["head"], "epoch": page["epoch"], **told, **more}
 
 
 async def _write(service: Service, caller: Caller, draft: Draft) -> Plain:
@@ -145,7 +165,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
         name="board_read",
         title="Read the board",
         purpose="Read what the team knows and does: who works on what, what failed, what was learned and patched. "
-        "Without `after` it gives the board in brief, as much as `budget_tokens` allows; with `after` the notes since.",
+        "Without `after` it gives the board in brief, as much as `budget_tokens` allows; with `after` the notes since; with "
+        "`types` alone the newest of these.",
         when="before you choose what to do, and again (with the `cursor` of the last answer as `after`) before you "
         "change your plan.",
         example={"scope": ["src/readers"], "budget_tokens": 1500},
@@ -220,7 +241,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         purpose="Find notes by words in their text, evidence, scope, task and tags, over the whole history, the newest "
         "first. Words side by side must all be there; a comma is OR; quotes make a phrase.",
         when="you meet an error or a question that somebody may have met before.",
-        example={"q": "escaped bars, \"table rows\"", "limit": 10},
+        example={"q": 'escaped bars, "table rows"', "limit": 10},
         fields=arguments.GrepArguments,
         answers=answers.Found,
         call=_grep,

@@ -102,7 +102,7 @@ class Access:
         worker than the token's, `reserved_name` for a name that no worker may have.
         """
         if self.open_mode:
-            name = worker or ANONYMOUS
+            name = ANONYMOUS if worker is None else worker
             if (wrong := check_worker_name(name)) is not None:
                 raise ProblemError(wrong)
             return Identity(name, "admin")
@@ -115,7 +115,7 @@ class Access:
             raise ProblemError(problem("unauthorized", "The token is unknown, expired or revoked."))
         if user not in ("", row.worker):
             raise ProblemError(problem("unauthorized", "The user name is not the token's worker; leave it empty."))
-        if worker and worker != row.worker:
+        if worker is not None and worker != row.worker:
             sentence = f"The token is {row.worker}'s, and the X-Board-Worker header says otherwise."
             raise ProblemError(problem("identity_mismatch", sentence))
         return Identity(row.worker, row.role, "" if row.role == "admin" else row.board, row.id)

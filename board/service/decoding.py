@@ -55,7 +55,7 @@ def _decoded(data: bytes, decode: Callable[[bytes], T], kind: Any) -> T:  # noqa
     except _Doubled as error:
         name = shown(error.args[0])
         sentence = f"The member {name!r} is given twice in one object, and only one of them can count."
-        raise ProblemError(problem("malformed_json", sentence, field=name)) from None
+        raise ProblemError(problem("invalid_field", sentence, field=name)) from None
     except RecursionError as error:
         raise ProblemError(problem("malformed_json", "The JSON is nested too deeply.")) from error
     return value

@@ -135,7 +135,7 @@ class Gathering:
             found = await self._page(after, through, Filter(scope=self._scope), SCOPED)
         else:
             found = await self._beds.newest(self._board, after, through)
-        held = tuple(target for one in holdings if one.until is None or one.until > through for target in one.targets)
+        held = tuple(target for one in holdings if one.lasts(through) for target in one.targets)
         pointed = [Filter(to=self._worker), *([Filter(scope=held)] if held and not self._scope else [])]
         notes = {note.seq: note for note in found.notes}
         for where in pointed:

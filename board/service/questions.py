@@ -16,7 +16,7 @@ import msgspec
 from board.service.explaining import explain, shown
 from schema.codes import ProblemError, problem
 from schema.limits import PAGE_LIMIT, SettingsDraft
-from schema.notes import NoteType, Outcome, Seconds
+from schema.notes import NoteType, Outcome, Seconds, Targets
 
 SECRETS: Final = frozenset({"token", "access_token", "authorization", "bearer", "api_key"})
 """Query parameters that look like a credential; a URL is written to logs, so none is taken from it."""
@@ -143,7 +143,7 @@ class AckBody(Question, frozen=True, kw_only=True):
 class CheckBody(Question, frozen=True, kw_only=True):
     """Ask what stands in the way of a scope."""
 
-    scope: tuple[str, ...]
+    scope: Targets
 
 
 class RetractBody(Question, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ class ReleaseBody(Question, frozen=True, kw_only=True):
 class NarrowBody(Question, frozen=True, kw_only=True):
     """What is left of the claim."""
 
-    scope: tuple[str, ...]
+    scope: Targets
 
 
 class TransferBody(Question, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from board.core.snapshot import Snapshot, snapshot
 from board.core.unread import Block, Item, Ranked, Rides, Standing, block_of, fit, left_out, rank
 from board.hub import bodies_of
 from board.service.gathering import Beds, Gathering
+from board.service.views import counted
 from board.store.contract import Acks
 from schema.codec import decode_event
 from schema.codes import ProblemError, problem
@@ -52,6 +53,9 @@ OWN_SUBJECTS: Final = 32
 GATHERINGS: Final = 3
 """How often a view is fetched again because the board moved; after that, claims may be some notes ahead."""
 
+OWN_KEPT: Final = 4096
+"""Of how many readers it is kept how much they wrote before what is known in memory."""
+
 WAIT_EVENTS: Final = 1000
 WAIT_BYTES: Final = 262_144
 """The most that one long poll answers with, unless a single event is larger."""
@@ -72,6 +76,7 @@ class Reading:
         self._recents: dict[str, Recent] = {}
         self._rides = Rides()
         self._beds = Beds(store)
+        self._own: dict[tuple[str, str], tuple[int, dict[str, int] | None]] = {}
         self._waiters: set[_Waiter] = set()
         self._stopping = False
 
@@ -91,11 +96,11 @@ class Reading:
         standing = _standing(board, worker, acks)
         found = await self._find(board, recent, standing, head, newest=RECENT_NOTES)
         shown = fit(found.ranked, limit=query.limit, budget_tokens=query.budget_tokens)
-        counted, exact = await self._counts(board, recent, standing)
-        omitted = left_out({} if found.complete else counted, found.ranked, shown.items)
+        counts, exact = await self._counts(board, recent, standing)
+        omitted = left_out({} if found.complete else counts, found.ranked, shown.items)
         return {
             "notes": [msgspec.Raw(one.item.body) for one in shown.items],
-            "omitted": _omitted(omitted, shown.too_large, exact=exact or found.complete),
+            "omitted": counted(omitted, exact=exact or found.complete, too_large=shown.too_large),
             "urgent": sum(one.urgent for one in found.ranked),
             "through": head,
             "head": head,
@@ -226,16 +231,35 @@ class Reading:
             return counts, True
         if standing.through or not deep:
             return counts, False
-        where = Filter(author=standing.worker, notes_only=True)
-        page, more = await self._store.page(board.name, before=recent.since + 1, limit=1000, where=where)
-        if more:
+        older = await self._own_older(board, standing.worker, recent.since)
+        if older is None:
             return counts, False
-        own = recent.own(standing.worker)
-        for row in page:
-            own[row.type] += 1
+        own = {type_: count + older.get(type_, 0) for type_, count in recent.own(standing.worker).items()}
         slack = board.state.counts.get("note.retracted", 0) + sum(seq <= recent.since for seq in standing.seqs)
         every = {type_: board.state.counts.get(type_, 0) - own[type_] - slack for type_ in NOTE_TYPES}
         return {type_: max(count, every[type_]) for type_, count in counts.items()}, slack == 0
+
+    async def _own_older(self, board: OpenBoard, worker: str, since: int) -> dict[str, int] | None:
+        """Count the worker's notes up to a seq, by type; None where there are too many to be counted."""
+        known_since, own = self._own.get((board.name, worker), (-1, None))
+        if known_since != since:
+            own = await self._count_own(board, worker, since)
+            self._own[board.name, worker] = (since, own)
+            while len(self._own) > OWN_KEPT:
+                del self._own[next(iter(self._own))]
+        return own
+
+    async def _count_own(self, board: OpenBoard, worker: str, upto: int) -> dict[str, int] | None:
+        counts: dict[str, int] = {}
+        where, after = Filter(author=worker, notes_only=True), 0
+        for _ in range(PAGES):
+            page, more = await self._store.page(board.name, after=after, before=upto + 1, limit=1000, where=where)
+            for row in page:
+                counts[row.type] = counts.get(row.type, 0) + 1
+            if not more:
+                return counts
+            after = page[-1].seq
+        return None
 
     # --- the prompt view -----------------------------------------------------------------------------------------------
 
@@ -384,13 +408,6 @@ def _item(event: AnyEvent, body: bytes, authors: Mapping[int, str], worker: str)
     found = correction(event)
     own = found is not None and any(authors.get(target) == worker for target in found.targets)
     return Item(event, body, subject, own)
-
-
-def _omitted(counts: Mapping[str, int], too_large: Sequence[int], *, exact: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"total": sum(counts.values()), "by_type": counts}
-    if not exact:
-        told["at_least"] = True
-    return told | ({"too_large": too_large} if too_large else {})
 
 
 _LIVE_NOTES: Final = Filter(notes_only=True, live_only=True)

@@ -505,6 +505,20 @@ class Service:
         return Reply(200, views.workers(opened, unread))
 
     @needs("reader")
+    async def snapshot(
+        self, who: Identity, board: str, query: questions.SnapshotQuery, root: str | None = None
+    ) -> Reply:
+        """The prompt view of a board: Markdown as a str, or the same selection as structure.
+
+        Never over `budget_tokens`, by the rule of `board.core.tokens`. Raises ProblemError `bad_target` or `over_limit`.
+        """
+        opened = await self.enter(who, board, root)
+        scope = self._spelt(opened, query.scope, opened.presence.root_of(who.worker))
+        view = await self._guarded(self._reading.snapshot(opened, who.worker, scope, query.budget_tokens))
+        body = view.text if query.format == "markdown" else views.snapshot(opened, view, who.worker, query.budget_tokens)
+        return Reply(200, body)
+
+    @needs("reader")
     async def unread(self, who: Identity, board: str, query: questions.UnreadQuery) -> Reply:
         """What the caller has not acknowledged, the most relevant first. Reading moves nothing."""
         opened = await self.enter(who, board)

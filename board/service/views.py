@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from board.core.scope import Target
+    from board.core.snapshot import Snapshot
     from board.service import questions
     from board.service.boards import OpenBoard
     from board.store.contract import FullRow, Row, Store, TokenRow
@@ -265,6 +266,40 @@ def export_line(row: FullRow) -> bytes:
     if row.key:
         beside |= {"key": row.key, "key_digest": row.digest.hex()}
     return with_fields(row.body, beside) + b"\n"
+
+
+def snapshot(board: OpenBoard, view: Snapshot, worker: str, budget_tokens: int) -> dict[str, Any]:
+    """The selection behind the prompt view."""
+    state = board.state
+    return {
+        "board": board.name,
+        "worker": worker,
+        "epoch": board.row.epoch,
+        "head": view.head,
+        "budget_tokens": budget_tokens,
+        "tokens": view.tokens,
+        "sections": [{"name": one.name, "title": one.title, "seqs": one.seqs} for one in view.sections],
+        "notes": view.notes,
+        "claims": [_unclocked(claims.claim_entry(state, state.leases[claim], 0)) for claim in view.claims],
+        "conflicts": [_open_conflict(state.conflicts[seq]) for seq in view.conflicts],
+        "corrections": view.corrections,
+        "contradictions": [{"how": one.how, "notes": [one.newer, one.older]} for one in view.contradictions],
+        "omitted": counted(view.omitted, exact=not view.at_least),
+    }
+
+
+def _unclocked(entry: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is counted from now: the same log must give the same bytes."""
+    del entry["expires_in_s"]
+    return entry
+
+
+def counted(counts: Mapping[str, int], *, exact: bool, too_large: Sequence[int] = ()) -> dict[str, Any]:
+    """What was left out of an answer, by type."""
+    told: dict[str, Any] = {"total": sum(counts.values()), "by_type": counts}
+    if not exact:
+        told["at_least"] = True
+    return told | ({"too_large": too_large} if too_large else {})
 
 
 def workers(board: OpenBoard, unread: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

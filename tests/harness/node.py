@@ -61,6 +61,7 @@ class Node:
         store: str | None = None,
         flags: tuple[str, ...] = (),
         environ: Mapping[str, str] | None = None,
+        module: str = "board",
     ) -> None:
         self.store = store or f"sqlite:{folder / 'board.db'}"
         self.log = folder / f"{name}.log"
@@ -69,6 +70,7 @@ class Node:
         self._folder = folder
         self._flags = flags
         self._environ = dict(environ or {})
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 
@@ -168,7 +170,7 @@ class Node:
         arguments = ["serve", "--port", str(self.port), "--store", self.store, *self._flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "board", *arguments],
+                [sys.executable, "-m", self._module, *arguments],
                 cwd=ROOT,
                 env=_environment({"BOARD_LOG_FORMAT": "json", **self._environ}),
                 stdin=subprocess.DEVNULL,

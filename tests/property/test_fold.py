@@ -136,7 +136,9 @@ class History:
         return self.bench.lease(leases[which % len(leases)]) if leases else None
 
     def carry_out(self, command: Asked) -> Answer | StoredBatch:
-        self.bench.gone.discard(command.asker.worker)
+        if command.asker.worker in self.bench.gone:
+            self.bench.gone.discard(command.asker.worker)
+            self.bench.run(SignOfLife(command.asker))  # as the service does before any call while claims wait
         answer = self.bench.run(command)
         if isinstance(answer, Stored):
             assert isinstance(self.bench.log[answer.seq - 1].event, Note)

@@ -110,6 +110,40 @@ def written(file: Path, lines: list[str]) -> Path:
     return file
 
 
+async def test_what_is_unread_is_shown_until_it_is_acknowledged(node: Node) -> None:
+    """Reading acknowledges nothing; what was acknowledged is not shown again."""
+    async with node.client("w1") as board:
+        await board.board()
+        await board.acting_as("w2").post(Fail(text="x [src] y", to=("w1",)))
+        unread = await board.unread()
+        assert [note.seq for note in unread.notes] == [1]
+        assert (unread.urgent, unread.omitted.total) == (1, 0)
+        for _ in range(2):
+            assert "x [src] y" in node.run("unread", "--worker", "w1").out
+        assert node.run("ack", "1", "--worker", "w1").status == 0
+        assert node.run("unread", "--worker", "w1").out.strip() == ""
+        assert (await board.unread()).notes == ()
+
+
+async def test_a_snapshot_is_printed_as_it_is(node: Node) -> None:
+    """The view for a prompt is what the board answers, brackets and all; with --json it is a document."""
+    node.run("post", "FACT", "rows end", "-s", "src/a.c", "--worker", "w1")
+    async with node.client("w1") as board:
+        assert node.run("snapshot", "--worker", "w1").out == await board.snapshot()
+        assert "[src/a.c]" in await board.snapshot()
+        assert (await board.snapshot_document(budget_tokens=500))["board"] == "main"
+    assert node.run("snapshot", "--json").json["board"] == "main"
+
+
+async def test_a_wait_ends_with_the_first_event(node: Node) -> None:
+    """A long poll answers as soon as something matches, and with an empty page when nothing does."""
+    async with node.client("w1") as board:
+        await board.post(Fact(text="one"))
+        page = await board.wait(after=0, types=["FACT"])
+        assert [event.seq for event in page.events] == [1]
+        assert (await board.wait(after=1, timeout_s=0)).events == ()
+
+
 class Tail:
     """A `board tail` that runs beside the test; its output is read line by line."""
 

@@ -43,7 +43,7 @@ CONFLICT = Conflict(
 def shown(what: RenderableType, width: int = 80) -> str:
     """Print as on a terminal of this width, without colours."""
     out = io.StringIO()
-    Console(file=out, width=width, highlight=False, soft_wrap=True).print(what)
+    Console(file=out, width=width, highlight=False, soft_wrap=True, markup=False).print(what)
     return out.getvalue()
 
 

@@ -1,0 +1,203 @@
+"""The right to write to one board: the lock of its row, on a connection of its own.
+
+What must not be cut short by a cancelled caller (the commit, and the way out) runs in tasks that the store owns.
+"""
+# ruff: noqa: D102 -- the contract describes what these methods do
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from board.store.contract import Found, HeadMoved, OutcomeUnknown, StoreUnavailable
+from board.store.postgres import log, pages
+from board.store.postgres.faults import DRIVER, ConnectionLost, translated, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from types import TracebackType
+    from typing import Any
+
+    from board.store.contract import Record, Wanted
+    from board.store.postgres.connections import Connection, Connections
+
+ROUND: Final = 500
+"""Events that one statement gives of what was missed."""
+
+LOCKED_EVENTS: Final = 2000
+"""A writer that is further behind lets go of the lock while it reads on."""
+
+_LOOK_AGAIN_S: Final = 0.1
+
+# Take the board's row, and tell the last seq that was given out. The row is read after the lock was granted.
+_LOCK: Final = "SELECT head FROM boards WHERE id = $1 FOR NO KEY UPDATE"
+
+Own: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
+"""Runs a task to its end, whoever waits for it."""
+
+
+class PostgresTransaction:
+    """One writer's turn. `turn` is held within this process, so that waiting writers wait without a connection."""
+
+    missed: Sequence[Record] = ()
+
+    def __init__(self, connections: Connections, number: int, after: int, turn: asyncio.Lock, own: Own) -> None:
+        self._connections = connections
+        self._number = number
+        self._after = after
+        self._turn = turn
+        self._own = own
+        self._connection: Connection | None = None
+        self._commits: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._turn.acquire()
+        try:
+            await self._begin()
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.shield(self._own(self._leave()))
+
+    async def _leave(self) -> None:
+        try:
+            if self._commits is not None:
+                await asyncio.wait((self._commits,))
+            await self._let_go()
+        finally:
+            self._turn.release()
+
+    async def _begin(self) -> None:
+        try:
+            self.missed = await self._lock_and_read()
+        except ConnectionLost:
+            # Nothing was written yet, and a connection that was kept may have died since: a new one may do.
+            await self._let_go()
+            self.missed = await self._lock_and_read()
+
+    async def _lock_and_read(self) -> list[Record]:
+        missed: list[Record] = []
+        head = await self._lock()
+        while head - self._seen(missed) > LOCKED_EVENTS:
+            await self._let_go()
+            missed += await self._read_unlocked(self._seen(missed))
+            head = await self._lock()
+        while self._seen(missed) < head:
+            missed += await self._read(self._seen(missed))
+        return missed
+
+    def _seen(self, missed: Sequence[Record]) -> int:
+        return missed[-1].seq if missed else self._after
+
+    async def _lock(self) -> int:
+        connection = self._connection = await self._connections.take()
+        with translating():
+            await connection.execute("BEGIN")
+            return await connection.fetchval(_LOCK, self._number)
+
+    async def _read(self, after: int) -> list[Record]:
+        assert self._connection is not None
+        with translating():
+            return await pages.missed(self._connection, self._number, after=after, limit=ROUND)
+
+    async def _read_unlocked(self, after: int) -> list[Record]:
+        async with self._connections.lent() as connection:
+            return await pages.missed(connection, self._number, after=after, limit=LOCKED_EVENTS)
+
+    async def _let_go(self) -> None:
+        """Give the connection back, without what was not committed."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            if connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+        except DRIVER:
+            connection.terminate()
+        except BaseException:
+            connection.terminate()
+            await self._connections.give_back(connection)
+            raise
+        await self._connections.give_back(connection)
+
+    async def lookup(self, wanted: Wanted) -> Found:
+        if not wanted:
+            return Found()
+        if self._connection is None:
+            await self._lock()
+        assert self._connection is not None
+        with translating():
+            return await pages.lookup(self._connection, self._number, wanted)
+
+    async def commit(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        if any(later.seq != earlier.seq + 1 for earlier, later in pairwise(records)):
+            msg = "the records do not follow each other"
+            raise HeadMoved(msg)
+        self._commits = self._own(self._commit(records))
+        await asyncio.shield(self._commits)
+
+    async def _commit(self, records: Sequence[Record]) -> None:
+        if self._connection is None:
+            await self._lock()
+        assert self._connection is not None
+        try:
+            await log.append(self._connection, self._number, records)
+        except DRIVER as error:
+            await self._let_go()
+            raise translated(error) from error
+        await self._make_durable(records)
+
+    async def _make_durable(self, records: Sequence[Record]) -> None:
+        assert self._connection is not None
+        try:
+            await self._connection.execute("COMMIT")
+        except DRIVER as error:
+            self._connection.terminate()
+            await self._let_go()
+            failure = translated(error)
+            if not isinstance(failure, ConnectionLost):
+                raise failure from error
+            await self._settle_doubt(records, failure)
+            return
+        await self._let_go()
+
+    async def _settle_doubt(self, records: Sequence[Record], failure: ConnectionLost) -> None:
+        """Find out whether a commit that was not answered was carried out. Returns when it was.
+
+        The lock is free when the other transaction is over, however it ended; nothing of it can come later then.
+        """
+        try:
+            stored = await self._is_stored(records)
+        except StoreUnavailable as error:
+            msg = f"the connection broke during the commit, and PostgreSQL stays away: {error}"
+            raise OutcomeUnknown(msg) from failure
+        if not stored:
+            raise failure
+
+    async def _is_stored(self, records: Sequence[Record]) -> bool:
+        await self._patiently_lock()
+        last = records[-1]
+        found = await self._read(last.seq - 1)
+        await self._let_go()
+        return bool(found) and found[0].body == last.body
+
+    async def _patiently_lock(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._connections.wait_s
+        while True:
+            try:
+                await self._lock()
+            except StoreUnavailable:
+                await self._let_go()
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            else:
+                return

@@ -177,6 +177,46 @@ def open_(
     report.save(json, results)
 
 
+@app.command()
+def catchup(
+    readers: Annotated[int, typer.Option(help="How many come back.", min=1, max=16_384)] = 1024,
+    behind: Annotated[int, typer.Option(help="How many notes each has missed.", min=1)] = 200,
+    rate: Annotated[float, typer.Option(help="Notes a second that arrive meanwhile.", min=1)] = 50.0,
+    seconds: Seconds = 10.0,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Let 1,024 readers come back at once, each 200 notes behind."""
+    from loadtest import catchup as bench
+    from loadtest import report
+
+    plan = bench.Plan(readers=readers, behind=behind, rate_per_s=rate, seconds=seconds)
+    with working(folder) as place:
+        result = bench.run(place / "catchup", plan)
+    report.show(bench.figures(result))
+    report.save(json, [result])
+
+
+@app.command()
+def stalled(
+    readers: Annotated[int, typer.Option(help="How many read.", min=2, max=16_384)] = 200,
+    stall: Annotated[int, typer.Option(help="How many of them stop.", min=1)] = 20,
+    rate: Annotated[float, typer.Option(help="Notes a second.", min=1)] = 200.0,
+    seconds: Seconds = 20.0,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Let 20 readers of 200 stop to read: memory, and what the others notice."""
+    from loadtest import report
+    from loadtest import stalled as bench
+
+    plan = bench.Plan(readers=readers, stalled=stall, rate_per_s=rate, seconds=seconds)
+    with working(folder) as place:
+        result = bench.run(place / "stalled", plan)
+    report.show(bench.figures(result))
+    report.save(json, [result])
+
+
 def _stop(_number: int, _frame: object) -> NoReturn:
     sys.exit(143)
 

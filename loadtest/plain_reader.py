@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import sys
 import time
 from collections import Counter
@@ -172,6 +173,7 @@ class Crowd:
         self._address = (host, int(port))
         self._count = int(count)
         self._query = ""
+        self._window_bytes = 0
         self._subscribers: list[Subscriber] = []
         self._closed: Counter[str] = Counter()
         self._failed = self._ready = 0
@@ -202,6 +204,9 @@ class Crowd:
             case ["begin", phase, capacity]:
                 self.phase = Phase(int(phase), int(capacity), self._count)
                 return {}
+            case ["window", window_bytes]:
+                self._window_bytes = int(window_bytes)
+                return {}
             case ["connect", query]:
                 return await self._connect(query)
             case ["count"]:
@@ -228,9 +233,15 @@ class Crowd:
     async def _open(self, number: int) -> None:
         subscriber = Subscriber(self, number)
         self._subscribers.append(subscriber)
+        loop, endpoint = asyncio.get_running_loop(), socket.socket()
+        endpoint.setblocking(False)
+        if self._window_bytes:
+            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._window_bytes)
         try:
-            await asyncio.get_running_loop().create_connection(lambda: subscriber, *self._address)
+            await loop.sock_connect(endpoint, self._address)
+            await loop.create_connection(lambda: subscriber, sock=endpoint)
         except OSError:
+            endpoint.close()
             self.ended(subscriber, _ABNORMAL)
 
     def _close(self) -> None:

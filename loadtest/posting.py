@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
 from loadtest.lanes import encode_request
 from loadtest.notes import draft, mark
 
@@ -29,11 +31,18 @@ class Publisher(Protocol):
         ...
 
 
+class Post(msgspec.Struct, frozen=True):
+    """One note's way: when it was begun, and how long until its answer was in, the wait for a connection included."""
+
+    begun_ns: int
+    taken_ns: int
+
+
 class BoardPublisher:
-    """Posts notes to a board, one a request; `taken_ns` is how long each took, waiting for a free connection included."""
+    """Posts notes to a board, one a request."""
 
     def __init__(self, lanes: Lanes, worker: str = "poster") -> None:
-        self.taken_ns: list[int] = []
+        self.posts: list[Post] = []
         self.refused = 0
         self._lanes = lanes
         self._worker = worker
@@ -43,7 +52,7 @@ class BoardPublisher:
         begun_ns = time.monotonic_ns()
 
         def answered(status: int, _: bytes) -> None:
-            self.taken_ns.append(time.monotonic_ns() - begun_ns)
+            self.posts.append(Post(begun_ns, time.monotonic_ns() - begun_ns))
             self.refused += status != 201
 
         self._lanes.submit(encode_request("POST", PATH, draft(mark_), worker=self._worker), answered)
@@ -52,16 +61,20 @@ class BoardPublisher:
         """Return when every answer is in."""
         await self._lanes.drained()
 
+    def taken_ns(self, first_ns: int, last_ns: int) -> list[int]:
+        """Give how long those took that were begun in this time."""
+        return [post.taken_ns for post in self.posts if first_ns <= post.begun_ns <= last_ns]
+
 
 class Pace:
     """Sends notes of one phase at a rate.
 
     `lag_ns` is how late each was begun: the generator's own fault, and not part of the note's latency, whose clock
-    starts when it is begun.
+    starts when it is begun. `sent` counts from `first`, the index of the first note.
     """
 
-    def __init__(self, publisher: Publisher, phase: int, rate_per_s: float) -> None:
-        self.sent = 0
+    def __init__(self, publisher: Publisher, phase: int, rate_per_s: float, *, first: int = 0) -> None:
+        self.sent = first
         self.lag_ns: list[int] = []
         self._publisher = publisher
         self._phase = phase

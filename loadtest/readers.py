@@ -102,6 +102,10 @@ class Readers:
         """Count a phase of at most `capacity` notes from nothing."""
         await self._ask(f"begin {phase} {capacity}", dict[str, int])
 
+    async def limit_window(self, window_bytes: int) -> None:
+        """Let the kernel take no more than this for a socket that is opened from now on, so that a stall shows soon."""
+        await self._ask(f"window {window_bytes}", dict[str, int])
+
     async def connect(self, query: str = "") -> Ready:
         """Open all sockets at once; return when each is ready or has failed."""
         return await self._ask(f"connect {query}", Ready)

@@ -6,7 +6,7 @@ Every event but `note` says what it is about (`about`): a claim, a pair of claim
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -195,6 +195,28 @@ AnyEvent = (
     | PatchSuperseded
     | PatchInvalidated
 )
+
+EventType = Literal[
+    "OBSERVED",
+    "FACT",
+    "FAIL",
+    "CLAIM",
+    "PATCH_SUMMARY",
+    "claim.refused",
+    "claim.queued",
+    "claim.granted",
+    "claim.renewed",
+    "claim.narrowed",
+    "claim.released",
+    "claim.expired",
+    "claim.transferred",
+    "conflict.opened",
+    "conflict.closed",
+    "note.retracted",
+    "patch.superseded",
+    "patch.invalidated",
+]
+"""What a reader may filter by: the type of a note, or the kind of any other event."""
 
 EVENT_KINDS: Final[tuple[str, ...]] = tuple(str(kind.__struct_config__.tag) for kind in AnyEvent.__args__)
 

@@ -72,7 +72,7 @@ async def _migrate(settings: ServerSettings) -> str:
         kind = settings.store.partition(":")[0]
     if kind == "memory":
         return "a store in memory has no version: nothing is kept"
-    newest = known("sqlite" if kind == "sqlite" else "postgres")[-1]
+    newest = known("sqlite" if kind == "sqlite" else "postgresql")[-1]
     return f"{kind} store at version {newest.number} ({newest.name})"
 
 

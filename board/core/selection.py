@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Filter(msgspec.Struct, frozen=True):
     """Which rows a page or a stream holds. Empty fields do not filter; together they must all hold.
 
-    `types` names note types and kinds of other events (`FACT`, `claim.expired`). `scope` keeps events whose scope,
-    files or place of conflict overlap one of the targets. `to` keeps what is addressed to that worker. `notes_only`
-    leaves out other kinds; `live_only` leaves out retracted notes, which only a page of the log can tell.
+    `types` names note types and kinds of other events (`FACT`, `claim.expired`). The others are about notes and leave
+    out all else: `scope` keeps those whose scope or files overlap one of the targets, `to` those addressed to that
+    worker, `task` those of that task. `live_only` leaves out retracted notes, which only a page of the log can tell.
     """
 
     types: tuple[str, ...] = ()
@@ -45,13 +45,15 @@ def selects(where: Filter, event: AnyEvent, spell: Callable[[str], Target]) -> b
         return False
     if where.author and event.author != where.author:
         return False
-    if where.notes_only and not isinstance(event, Note):
+    if not (where.notes_only or where.task or where.to or where.scope):
+        return True
+    return isinstance(event, Note) and _selects_note(where, event, spell)
+
+
+def _selects_note(where: Filter, note: Note, spell: Callable[[str], Target]) -> bool:
+    if where.task not in ("", note.task) or (where.to and where.to not in note.to):
         return False
-    if where.task and getattr(event, "task", "") != where.task:
-        return False
-    if where.to and where.to not in recipients(event):
-        return False
-    return not where.scope or _meets(where.scope, places(event), spell)
+    return not where.scope or _meets(where.scope, note.scope + note.files, spell)
 
 
 def type_of(event: AnyEvent) -> str:

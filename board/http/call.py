@@ -99,7 +99,10 @@ class Call:
         return read_query(self._scope["query_string"], kind)
 
     async def body(self, kind: type[T]) -> T:
-        """The body as one of the questions; an empty body counts as `{}`. Raises ProblemError."""
+        """The body as one of the questions; none counts as `{}` where all its members have defaults.
+
+        Raises ProblemError.
+        """
         return read(await self._raw() or b"{}", kind)
 
     async def decode(self, decoder: Callable[[bytes], T]) -> T:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from board.http.routes import Route
 
+_JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 
@@ -112,23 +113,27 @@ def _query_parameter(name: str, schema: dict[str, Any], struct: dict[str, Any]) 
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
-    return [{"$ref": "#/components/parameters/Root"}] if "{board}" in route.path else []
+    return [{"$ref": "#/components/parameters/Root"}] if route.root else []
 
 
 def _body(route: Route) -> dict[str, Any]:
     if route.takes_lines:
         return {"required": True, "content": {route.takes: {"schema": {"type": "string"}}}}
-    ((schema,), _) = msgspec.json.schema_components([route.body], ref_template=_REF)
-    return {"required": not route.body_optional, "content": {route.takes: {"schema": schema}}}
+    return {"required": not route.body_optional, "content": {route.takes: {"schema": _schema_of(route.body)}}}
 
 
 def _answers(route: Route) -> dict[str, Any]:
-    if route.gives is None:
-        schema: dict[str, Any] = {} if route.media == "application/json" else {"type": "string"}
-    else:
-        ((schema,), _) = msgspec.json.schema_components([route.gives], ref_template=_REF)
-    content = {route.media: {"schema": schema}}
+    content = {} if route.media == _JSON else {route.media: {"schema": {"type": "string"}}}
+    if route.media == _JSON or route.gives is not None:
+        content[_JSON] = {"schema": _schema_of(route.gives)}
     return {str(status): {"description": meaning, "content": content} for status, meaning in route.answers.items()}
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 -- a type, or a union of them
+    if kind is None:
+        return {}
+    ((schema,), _) = msgspec.json.schema_components([kind], ref_template=_REF)
+    return schema
 
 
 def codes_of(route: Route) -> tuple[str, ...]:

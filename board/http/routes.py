@@ -45,10 +45,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     call: Callable[..., Awaitable[Any]]
     query: type[questions.Question] | None = None
     body: Any = None
-    body_optional: bool = False
     answers: dict[int, str]
     gives: Any = None
     codes: tuple[str, ...] = ()
+    root: bool = False
+    """Whether the header X-Board-Root counts: the call spells targets."""
     media: str = "application/json"
     takes: str = "application/json"
     """The media type of the body. One that is not JSON is read as it comes in, and has no limit of its own."""
@@ -57,6 +58,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """A stable name: what metrics and logs call the route."""
         return self.call.__name__
+
+    @property
+    def body_optional(self) -> bool:
+        """Whether a call without a body is one: every member of what it takes has a default."""
+        struct = isinstance(self.body, type) and issubclass(self.body, questions.Question)
+        return struct and not any(field.required for field in msgspec.structs.fields(self.body))
 
     @property
     def takes_lines(self) -> bool:
@@ -111,7 +118,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/notes",
         calls.post_note,
-        {201: "Stored.", 202: "Stored; the claim waits.", 200: "Stored before, with the same content."},
+        {201: "Stored.", 202: "Stored; the claim waits.", 200: "Stored before, with the same content."}, root=True,
         act=Service.post,
         gives=answers.Posted,
         body=Draft,
@@ -120,7 +127,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/notes/batch",
         calls.post_batch,
-        {201: "All stored, with consecutive seqs."},
+        {201: "All stored, with consecutive seqs."}, root=True,
         gives=answers.PostedBatch,
         body=Batch,
         codes=(*_WRITE_CODES, "claim_conflict", "would_deadlock", "key_reused"),
@@ -147,7 +154,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: "Taken back, now or before."},
         gives=answers.Retracted,
         body=questions.RetractBody,
-        body_optional=True,
         codes=("note_not_found", "over_limit"),
     ),
     _get(
@@ -160,7 +166,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/claims/check",
         calls.check,
-        {200: "What stands in the way. Nothing was written."},
+        {200: "What stands in the way. Nothing was written."}, root=True,
         gives=answers.Check,
         body=questions.CheckBody,
         codes=("bad_target", "over_limit"),
@@ -179,7 +185,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: "The lease as it is now."},
         gives=answers.ClaimView,
         body=questions.RenewBody,
-        body_optional=True,
         codes=(*_CLAIM_CODES, "over_limit"),
     ),
     _post(
@@ -188,13 +193,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: "Released, now or before."},
         gives=answers.ClaimView,
         body=questions.ReleaseBody,
-        body_optional=True,
         codes=("claim_not_found", "over_limit", "unknown_recipient"),
     ),
     _post(
         f"{_BOARD}/claims/{{seq}}/narrow",
         calls.narrow,
-        {200: "The claim as it is now."},
+        {200: "The claim as it is now."}, root=True,
         gives=answers.ClaimView,
         body=questions.NarrowBody,
         codes=(*_CLAIM_CODES, "bad_target", "over_limit"),
@@ -249,7 +253,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _get(
         f"{_BOARD}/snapshot",
         calls.snapshot,
-        "The prompt view.",
+        "The prompt view.", root=True,
         gives=answers.SnapshotView,
         query=questions.SnapshotQuery,
         codes=("bad_target", "over_limit"),
@@ -265,7 +269,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _get(
         f"{_BOARD}/wait",
         calls.wait,
-        "The first events that match, or none in time.",
+        "The first events that match, or none in time.", root=True,
         gives=answers.Waited,
         query=questions.WaitQuery,
         codes=("bad_target", "over_limit", "position_from_future", "position_gone"),

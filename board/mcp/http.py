@@ -40,14 +40,14 @@ class McpSurface:
     def __init__(self, service: Service, meter: Meter) -> None:
         self._listeners = Listeners(service)
         self.server = make_server(Calls(service, meter), Resources(service), self._listeners)
-        self._manager = StreamableHTTPSessionManager(
+        self.manager = StreamableHTTPSessionManager(
             self.server, json_response=True, stateless=True, max_request_body_size=BODY_BYTES
         )
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block runs. Once only."""
-        async with self._manager.run():
+        async with self.manager.run():
             try:
                 yield
             finally:
@@ -68,4 +68,4 @@ class McpSurface:
         """Answer one POST."""
         # The HTTP parser leaves blanks behind values, and the SDK compares them as they are.
         headers = [(name, value.strip()) for name, value in scope["headers"]]
-        await self._manager.handle_request({**scope, "headers": headers, SCOPE_KEY: Caller(who, board)}, receive, send)
+        await self.manager.handle_request({**scope, "headers": headers, SCOPE_KEY: Caller(who, board)}, receive, send)

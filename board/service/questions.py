@@ -15,6 +15,7 @@ import msgspec
 
 from board.service.explaining import explain, shown
 from schema.codes import ProblemError, problem
+from schema.events import EventType
 from schema.limits import PAGE_LIMIT, SettingsDraft
 from schema.notes import NoteType, Outcome, Seconds, Targets
 
@@ -100,7 +101,7 @@ class WaitQuery(Question, frozen=True, kw_only=True):
 
     after: Seq | None = None
     timeout_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 25.0
-    type: tuple[str, ...] = ()
+    type: tuple[EventType, ...] = ()
     scope: tuple[str, ...] = ()
     to: Label = ""
 
@@ -126,7 +127,7 @@ class StreamQuery(Question, frozen=True, kw_only=True):
     after: Seq | None = None
     tail: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     epoch: Label = ""
-    type: tuple[str, ...] = ()
+    type: tuple[EventType, ...] = ()
     scope: tuple[str, ...] = ()
     author: Label = ""
     to: Label = ""

@@ -471,7 +471,7 @@ class Service:
     async def export(self, who: Identity, board: str, query: questions.ExportQuery) -> AsyncIterator[bytes]:
         """The log as NDJSON: a header line, then an event a line with its detail and key, as of now."""
         opened = await self.enter(who, board)
-        head = opened.state.seq if query.before is None else min(opened.state.seq, query.before - 1)
+        head = opened.state.seq if query.before is None else max(0, min(opened.state.seq, query.before - 1))
         return self._export_lines(opened, query.after, head)
 
     async def _export_lines(self, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:

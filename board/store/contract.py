@@ -5,8 +5,8 @@ seen and what each acknowledged; and, for all boards, the tokens. It decides not
 the caller. Indexes over the log (words, places, recipients) are derived: a store may build them after the commit, as
 long as every read that needs one sees all rows that were committed before the read began.
 
-Errors are `StoreUnavailable` and its kin, on every method: they mean that nothing was stored, or for a read that
-nothing is known. Driver errors are translated in one place per store and never leave it.
+Errors are `StoreUnavailable` and its kin, on every method: they mean that nothing was stored (`OutcomeUnknown` alone
+leaves that open), or for a read that nothing is known. Driver errors are translated in one place per store and never leave it.
 
 A board that is not there is its caller's fault: every method that takes one raises KeyError, but for `board`.
 
@@ -34,6 +34,7 @@ __all__ = [
     "Head",
     "HeadMoved",
     "KeyUse",
+    "OutcomeUnknown",
     "Record",
     "Role",
     "Row",
@@ -76,6 +77,10 @@ class StoreDamaged(StoreUnavailable):
 
 class HeadMoved(StoreUnavailable):
     """Somebody else wrote to this board since the transaction began; nothing of this one was stored."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The store went away during a commit: all of it was stored, or nothing; the next transaction shows which."""
 
 
 class BoardExists(Exception):

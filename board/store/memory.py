@@ -11,6 +11,8 @@ import msgspec
 
 from board.core import words
 from board.core.scope import overlap
+from board.core.selection import selects
+from board.core.spelling import spell
 from board.store.contract import (
     Acks,
     BoardExists,
@@ -52,18 +54,13 @@ class _Board:
         self.acks: dict[str, Acks] = {}
 
     def keeps(self, record: Record, where: Filter) -> bool:
-        event = record.event
-        if (where.live_only and event.seq in self.retracted) or where.author not in ("", event.author):
+        if where.live_only and record.seq in self.retracted:
             return False
-        return self._keeps_note(event, where) if isinstance(event, Note) else not _asks_for_notes(where)
+        return selects(where, record.event, self.spell)
 
-    def _keeps_note(self, note: Note, where: Filter) -> bool:
-        return (
-            (not where.types or note.type in where.types)
-            and where.task in ("", note.task)
-            and (not where.to or where.to in note.to)
-            and (not where.scope or self.touches(note, where.scope))
-        )
+    def spell(self, text: str) -> Target:
+        settings = self.row.settings
+        return spell(text, case_insensitive=settings.case_insensitive, max_chars=settings.target_chars)
 
     def touches(self, note: Note, scope: Sequence[Target]) -> bool:
         return any(overlap(x, y) for x in scope_of(note, self.row.settings) for y in scope)
@@ -103,10 +100,6 @@ class _Board:
         self.row = msgspec.structs.replace(self.row, head=len(self.log))
         self.keys |= {(one.event.author, one.key): KeyUse(one.seq, one.digest) for one in records if one.key}
         self.retracted |= {one.event.note for one in records if isinstance(one.event, NoteRetracted)}
-
-
-def _asks_for_notes(where: Filter) -> bool:
-    return bool(where.types or where.task or where.to or where.scope or where.notes_only)
 
 
 def _row(record: Record) -> Row:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.resources.abc import Traversable
 
-Dialect = Literal["sqlite", "postgres"]
+Dialect = Literal["sqlite", "postgresql"]
 
 
 class Migration(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from board.service.questions import AckBody, StreamQuery, read_query
 from board.stream.subscription import Subscription
 from schema.codec import encode
 from schema.codes import CODES, ProblemError, problem
+from schema.events import EventType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ class AckOp(msgspec.Struct, frozen=True, tag_field="op", tag="ack", forbid_unkno
 class FilterOp(msgspec.Struct, frozen=True, tag_field="op", tag="filter", forbid_unknown_fields=True):
     """Replace the filter."""
 
-    type: tuple[str, ...] = ()
+    type: tuple[EventType, ...] = ()
     scope: tuple[str, ...] = ()
     author: str = ""
     to: str = ""

@@ -15,6 +15,7 @@
  * Commands on standard input, one a line; answers are lines of JSON on standard output:
  *
  *     begin P CAPACITY      count phase P, with indices below CAPACITY, from nothing
+ *     window BYTES          let the kernel take no more than this for a socket that is opened from now on
  *     connect QUERY         open all sockets at once; answers when each is ready or has failed
  *     count                 how many notes of the phase came, over all sockets
  *     report PUBLISHED      what came of indices below PUBLISHED
@@ -73,6 +74,7 @@ static struct {
     bool websocket;
     const char *request, *greeting, *ready;
     char query[1024];
+    int window;            /* SO_RCVBUF, 0 for what the kernel likes */
     subscriber_t *subscribers;
 
     bool connecting;
@@ -396,6 +398,8 @@ static void begin_connection(subscriber_t *one) {
         fail("socket");
     int on = 1;
     setsockopt(one->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (me.window)
+        setsockopt(one->fd, SOL_SOCKET, SO_RCVBUF, &me.window, sizeof me.window);
     one->state = CONNECTING;
     one->ready = false;
     one->missing = 0;
@@ -443,6 +447,11 @@ static void begin(int phase, uint64_t capacity) {
     printf("{}\n");
 }
 
+static void set_window(int bytes) {
+    me.window = bytes;
+    printf("{}\n");
+}
+
 static void report(uint64_t published) {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
@@ -469,6 +478,8 @@ static void obey(const char *line) {
     unsigned long long number;
     if (sscanf(line, "begin %d %llu", &phase, &number) == 2)
         begin(phase, number);
+    else if (sscanf(line, "window %llu", &number) == 1)
+        set_window((int)number);
     else if (!strncmp(line, "connect ", 8))
         connect_all(line + 8);
     else if (!strcmp(line, "count"))

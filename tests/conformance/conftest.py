@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from board.store.memory import MemoryStore
+from board.store.postgres import PostgresStore
 from board.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from board.store.contract import Store
+    from tests.harness.postgres import Postgres
 
 
 @asynccontextmanager
@@ -40,8 +42,21 @@ STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Store]]] = {"memo
 """Every store, by name. Each gives an open and empty one, and may keep it in the folder."""
 
 
-@pytest.fixture(params=STORES)
+@asynccontextmanager
+async def postgres(server: Postgres) -> AsyncGenerator[Store, None]:
+    """Give a store in a database of its own."""
+    store = PostgresStore(server.dsn(await server.new_database()))
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture(params=[*STORES, "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An open and empty store of each kind."""
-    async with STORES[request.param](tmp_path) as opened:
+    if request.param == "postgres":
+        opening = postgres(request.getfixturevalue("postgres_server"))
+    else:
+        opening = STORES[request.param](tmp_path)
+    async with opening as opened:
         yield opened

@@ -307,6 +307,9 @@ async def test_filters(store: Store) -> None:
     )
     assert await kept(store, Filter(types=("FACT",))) == [1]
     assert await kept(store, Filter(types=("FAIL", "CLAIM", "FAIL"))) == [2, 3]
+    assert await kept(store, Filter(types=("FAIL", "note.retracted", "claim.renewed"))) == [2, 5, 7]
+    assert await kept(store, Filter(types=("claim.renewed",), author="w2")) == [5]
+    assert await kept(store, Filter(types=("claim.renewed",), notes_only=True)) == []
     assert await kept(store, Filter(author="w2")) == [3, 4, 5]
     assert await kept(store, Filter(author="w2", notes_only=True)) == [3, 4]
     assert await kept(store, Filter(author="w2", types=("CLAIM",), task="a", to="w1")) == [3]

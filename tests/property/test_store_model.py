@@ -44,7 +44,7 @@ some_text = st.lists(st.sampled_from(WORDS) | st.text(max_size=4), max_size=4).m
 some_seqs = st.frozensets(st.integers(-1, 40), max_size=6)
 some_filter = st.builds(
     Filter,
-    types=st.lists(st.sampled_from(NOTE_TYPES), max_size=3).map(tuple),
+    types=st.lists(st.sampled_from((*NOTE_TYPES, "note.retracted", "claim.released")), max_size=3).map(tuple),
     author=st.sampled_from(("", "", *NAMES, "board")),
     task=st.sampled_from(("", "", "a", "b")),
     to=st.sampled_from(("", "", *NAMES)),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from board.core.scope import Target
     from board.core.words import Query
-    from board.store.contract import Acks, BoardRow, FullRow, Presence, Row, Sockets, TokenRow, WorkerRow
+    from board.store.commons import Sockets
+    from board.store.contract import Acks, BoardRow, FullRow, Row, TokenRow, WorkerRow
     from board.store.postgres.connections import Connection
 
 T = TypeVar("T")
@@ -157,6 +158,22 @@ class PostgresStore:
 
     async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
         return await self._write(partial(log.revoke_tokens, token_id=id, worker=worker, at_us=at_us))
+
+    async def keep_ticket(self, digest: bytes, identity: bytes, *, end_us: int, now_us: int) -> None:
+        await self._write(
+            partial(nodes.keep_ticket, digest=digest, identity=identity, end_us=end_us, now_us=now_us)
+        )
+
+    async def take_ticket(self, digest: bytes, *, now_us: int) -> bytes | None:
+        return await self._write(partial(nodes.take_ticket, digest=digest, now_us=now_us))
+
+    async def report_sockets(self, board: str, node: str, rows: Sequence[Sockets], *, now_us: int) -> None:
+        number, _ = await self.known(board)
+        await self._write(partial(nodes.report_sockets, number=number, node=node, rows=rows, now_us=now_us))
+
+    async def sockets_elsewhere(self, board: str, node: str, *, alive_us: int) -> list[Sockets]:
+        number, _ = await self.known(board)
+        return await self._read(partial(nodes.sockets_elsewhere, number=number, node=node, alive_us=alive_us))
 
     async def known(self, board: str) -> tuple[int, Settings]:
         """Give the number and settings of a board. Raises KeyError."""

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
 from board.store.contract import Found, HeadMoved, OutcomeUnknown, StoreUnavailable
 from board.store.postgres import log, pages
 from board.store.postgres.faults import DRIVER, ConnectionLost, translated, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
-    from typing import Any
 
     from board.store.contract import Record, Wanted
     from board.store.postgres.connections import Connection, Connections
+    from board.store.postgres.store import PostgresStore
 
 ROUND: Final = 500
 """Events that one statement gives of what was missed."""
@@ -33,26 +33,22 @@ _LOOK_AGAIN_S: Final = 0.1
 # Take the board's row, and tell the last seq that was given out. The row is read after the lock was granted.
 _LOCK: Final = "SELECT head FROM boards WHERE id = $1 FOR NO KEY UPDATE"
 
-Own: TypeAlias = "Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]"
-"""Runs a task to its end, whoever waits for it."""
-
-
 class PostgresTransaction:
-    """One writer's turn. `turn` is held within this process, so that waiting writers wait without a connection."""
+    """One writer's turn: within this process first, so that those who wait their turn need no connection."""
 
     missed: Sequence[Record] = ()
 
-    def __init__(self, connections: Connections, number: int, after: int, turn: asyncio.Lock, own: Own) -> None:
+    def __init__(self, store: PostgresStore, connections: Connections, board: str, after: int) -> None:
+        self._store = store
         self._connections = connections
-        self._number = number
+        self._board = board
         self._after = after
-        self._turn = turn
-        self._own = own
         self._connection: Connection | None = None
         self._commits: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._turn.acquire()
+        self._number, _ = await self._store.known(self._board)
+        await self._store.turn(self._board).acquire()
         try:
             await self._begin()
         except BaseException:
@@ -63,7 +59,7 @@ class PostgresTransaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.shield(self._own(self._leave()))
+        await asyncio.shield(self._store.own(self._leave()))
 
     async def _leave(self) -> None:
         try:
@@ -71,7 +67,7 @@ class PostgresTransaction:
                 await asyncio.wait((self._commits,))
             await self._let_go()
         finally:
-            self._turn.release()
+            self._store.turn(self._board).release()
 
     async def _begin(self) -> None:
         try:
@@ -141,7 +137,7 @@ class PostgresTransaction:
         if any(later.seq != earlier.seq + 1 for earlier, later in pairwise(records)):
             msg = "the records do not follow each other"
             raise HeadMoved(msg)
-        self._commits = self._own(self._commit(records))
+        self._commits = self._store.own(self._commit(records))
         await asyncio.shield(self._commits)
 
     async def _commit(self, records: Sequence[Record]) -> None:
@@ -167,6 +163,7 @@ class PostgresTransaction:
                 raise failure from error
             await self._settle_doubt(records, failure)
             return
+        self._store.grown(self._board)
         await self._let_go()
 
     async def _settle_doubt(self, records: Sequence[Record], failure: ConnectionLost) -> None:

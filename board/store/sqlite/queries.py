@@ -148,7 +148,7 @@ def _scan(where: Filter) -> str:
         return _SCAN.format("INDEXED BY events_by_author", rest)
     if where.types or where.notes_only:
         # One branch a type: each gives its rows in order, and SQLite merges them as it goes. An IN would sort them all.
-        branches = (f"type = :type{place} AND {rest}" for place in range(len(_types(where))))
+        branches = (f"coalesce(type, kind) = :type{place} AND {rest}" for place in range(len(_types(where))))
         return " UNION ALL ".join(_SCAN.format("INDEXED BY events_by_type", branch) for branch in branches)
     return _SCAN.format("NOT INDEXED", rest)
 
@@ -161,7 +161,7 @@ def _conditions(where: Filter) -> list[str]:
     conditions = (
         (where.task, "task = :task"),
         (where.author, "author = :author"),
-        (where.types, "type IN (SELECT value FROM json_each(:types))"),
+        (where.types, "coalesce(type, kind) IN (SELECT value FROM json_each(:types))"),
         (where.notes_only, "type IS NOT NULL"),
         (where.live_only, "NOT EXISTS (SELECT 1 FROM retracted WHERE retracted.id = events.id)"),
     )

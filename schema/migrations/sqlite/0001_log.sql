@@ -35,7 +35,7 @@ CREATE TABLE events (
     body BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX events_by_type ON events (type) WHERE type IS NOT NULL;
+CREATE INDEX events_by_type ON events (coalesce(type, kind));
 CREATE INDEX events_by_author ON events (author);
 CREATE INDEX events_by_task ON events (task) WHERE task IS NOT NULL;
 CREATE INDEX events_by_work ON events (author, work) WHERE work IS NOT NULL;

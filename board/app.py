@@ -14,6 +14,7 @@ import uvloop
 
 from board.http.app import make_app
 from board.http.metrics import Metrics
+from board.http.server import HttpServer
 from board.http.wire import HttpProtocol
 from board.logs import configure
 from board.mcp.http import PATHS, McpSurface
@@ -26,7 +27,7 @@ from board.store.sqlite import SqliteStore
 from board.stream.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from board.settings import ServerSettings
     from board.store.contract import Store
@@ -93,19 +94,6 @@ def _calm_the_collector() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-class _Listener(uvicorn.Server):
-    """uvicorn, which waits for open requests when it stops: so the long polls are told to answer first."""
-
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
-        super().__init__(config)
-        self._service = service
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop taking requests, and end those that are open."""
-        self._service.stop_waits()
-        await super().shutdown(sockets)
-
-
 class Server:
     """One server process: store, service, surfaces, and the socket that they share."""
 
@@ -143,7 +131,7 @@ class Server:
 
     async def _serve(self) -> None:
         listener = self._listener()
-        server = _Listener(self._config(), self._service)
+        server = HttpServer(self._config(), on_stop=self._end_waits)
         server_task = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
         self._streams.start()
         name = listener.getsockname()
@@ -191,16 +179,3 @@ class Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=int(self._settings.drain_s) or 1,
         )
-
-
-class _HttpServer(uvicorn.Server):
-    """uvicorn, which at its end waits for open requests: those that wait for something are ended before."""
-
-    def __init__(self, config: uvicorn.Config, *, on_stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_stop = on_stop
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, and let what is open end."""
-        self._on_stop()
-        await super().shutdown(sockets)

@@ -127,9 +127,11 @@ class Return:
 
 async def measure(board: Board, plan: Plan) -> CaughtUp:
     """Measure on a server that runs."""
-    async with Readers(subscribing_to_board(board.port), plan.readers) as readers:
-        async with Lanes(HOST, board.port, _LANES) as lanes:
-            return await Return(board, plan, readers, lanes).run()
+    async with (
+        Readers(subscribing_to_board(board.port), plan.readers) as readers,
+        Lanes(HOST, board.port, _LANES) as lanes,
+    ):
+        return await Return(board, plan, readers, lanes).run()
 
 
 def run(folder: Path, plan: Plan) -> CaughtUp:

@@ -9,6 +9,7 @@ missed nothing.
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from loadtest.report import MIB, Figures
 from loadtest.vitals import vitals_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
 _LANES: Final = 64
@@ -57,6 +59,12 @@ class Stalled(msgspec.Struct, frozen=True, kw_only=True):
     back: Received
 
 
+class Peak(msgspec.Struct):
+    """The most memory that was seen."""
+
+    rss_bytes: int = 0
+
+
 class Stall:
     """Two crowds on one server: those that go on, and those that stop."""
 
@@ -77,7 +85,7 @@ class Stall:
         before = vitals_of(self._board.pid).rss_bytes
         position = await head_of(self._calls)
         self._stalling.stall()
-        async with _watching(self._board.pid) as watch:
+        async with _watching(self._board.pid) as peak:
             without, sent = await self._hold(2)
         self._stalling.resume()
         await asyncio.sleep(_DRAIN_S)
@@ -87,7 +95,7 @@ class Stall:
             everybody=everybody,
             without=without,
             rss_before_bytes=before,
-            rss_peak_bytes=watch.peak_bytes,
+            rss_peak_bytes=peak.rss_bytes,
             closed=closed,
             back=await self._come_back(position, sent),
         )
@@ -107,25 +115,22 @@ class Stall:
         return await self._stalling.report(sent)
 
 
-class _watching:  # noqa: N801 -- used as a verb, `async with _watching(pid)`
-    """Looks at a process's memory again and again, for as long as the block runs."""
+@asynccontextmanager
+async def _watching(pid: int) -> AsyncGenerator[Peak]:
+    """Look at a process's memory again and again, for as long as the block runs."""
+    peak = Peak()
 
-    def __init__(self, pid: int) -> None:
-        self.peak_bytes = 0
-        self._pid = pid
-
-    async def __aenter__(self) -> _watching:
-        self._task = asyncio.create_task(self._look())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _look(self) -> None:
+    async def look() -> None:
         while True:
-            self.peak_bytes = max(self.peak_bytes, vitals_of(self._pid).rss_bytes)
+            peak.rss_bytes = max(peak.rss_bytes, vitals_of(pid).rss_bytes)
             await asyncio.sleep(_LOOK_S)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield peak
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
 
 
 async def measure(board: Board, plan: Plan) -> Stalled:

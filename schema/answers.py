@@ -6,7 +6,7 @@ members, so a reader ignores those that it does not know.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 

@@ -94,6 +94,7 @@ class Material(msgspec.Struct, frozen=True):
 
     board: str
     worker: str
+    head: int
     beds: tuple[Bed, ...]
     fresh: tuple[Note, ...] = ()
     aside: tuple[Note, ...] = ()
@@ -139,18 +140,18 @@ class Section(msgspec.Struct, frozen=True):
         return _heading(self.title) + "".join(f"{line}\n" for _, line in self.rows) if self.rows else ""
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The view: its text, and the same selection as values. `omitted` counts by type what was left out."""
 
     head: int
     text: str
     sections: tuple[Section, ...]
-    notes: tuple[Note, ...]
-    claims: tuple[int, ...]
-    conflicts: tuple[int, ...]
-    corrections: tuple[Correction, ...]
-    contradictions: tuple[Contradiction, ...]
     omitted: dict[str, int]
+    notes: tuple[Note, ...] = ()
+    claims: tuple[int, ...] = ()
+    conflicts: tuple[int, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
     at_least: bool = False
     """Whether more than that was left out: of a scope not every note is counted."""
 
@@ -242,7 +243,14 @@ def _smallest(board: _Board, claims: _ClaimRows, room: int) -> Snapshot:
     omitted = board.left_out((), present)
     footer = _footer(omitted, board)
     text = section.text + (footer if purse.pays(footer) else "")
-    return Snapshot(board.state.seq, text, (section,) if section.rows else (), (), section.seqs, (), (), (), omitted, board.at_least)
+    return Snapshot(
+        head=board.state.seq,
+        text=text,
+        sections=(section,) if section.rows else (),
+        claims=section.seqs,
+        omitted=omitted,
+        at_least=board.at_least,
+    )
 
 
 _CLAIMS: Final = "Live claims"

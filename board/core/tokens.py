@@ -25,7 +25,7 @@ _LETTER, _SIGN, _BYTE = 4, 10, 7
 
 
 def cost(text: str) -> int:
-    """Give the cost of a text, in fourteenths of a token. `cost(a + b) == cost(a) + cost(b)`."""
+    """Give the cost of a text, in fourteenths of a token; that of two texts joined is the sum of theirs."""
     data = text.encode("utf-8", "surrogatepass")
     marked = data.translate(None, _PLAIN)
     wide = len(marked.translate(None, _ASCII))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
+_NO_NUL: Final = r"^[^\u0000]*$"
 _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 
 _ALWAYS: Final = ("malformed_request", "head_too_large", "internal_error")
@@ -107,6 +108,9 @@ def _query_parameter(name: str, schema: dict[str, Any], struct: dict[str, Any]) 
     # `null` is the absence of a parameter: it cannot be written into a URL.
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     plain = kinds[0] if kinds else {key: value for key, value in schema.items() if value != []}
+    for text in (plain, plain.get("items", {})):
+        if text.get("type") == "string":
+            text["pattern"] = _NO_NUL
     required = {"required": True} if name in struct.get("required", ()) else {}
     repeated = {"style": "form", "explode": True} if plain.get("type") == "array" else {}
     return {"name": name, "in": "query", **required, **repeated, "schema": plain}

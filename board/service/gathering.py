@@ -104,8 +104,9 @@ class Gathering:
         self._worker = worker
         self._scope = scope
 
-    async def material(self, head: int) -> Material:
-        """Fetch all that a view as of `head` needs."""
+    async def material(self) -> Material:
+        """Fetch all that a view as of the board's head needs."""
+        head = self._board.state.seq
         holdings = await self._holdings(head)
         bounds = [head - head % size for size in BOUNDS]
         beds: list[Bed] = []
@@ -121,6 +122,7 @@ class Gathering:
         return Material(
             board=self._board.name,
             worker=self._worker,
+            head=head,
             beds=tuple(beds),
             fresh=fresh.notes,
             aside=(*touching, *refuted),
@@ -180,11 +182,9 @@ class Gathering:
         if self._scope:
             return []
         where = Filter(types=("CLAIM",), author=self._worker, notes_only=True)
-        page, _ = await self._store.page(
-            self._board.name, before=head + 1, limit=CLAIMS, descending=True, where=where
-        )
+        page, _ = await self._store.page(self._board.name, before=head + 1, limit=CLAIMS, descending=True, where=where)
         leases = {lease.claim for lease in self._board.state.leases_of(self._worker)}
-        given = await self._store.rows(self._board.name, missing) if (missing := leases - {row.seq for row in page}) else {}
+        given = await self._store.rows(self._board.name, leases - {row.seq for row in page})
         claims = {row.seq: _note(row.body) for row in (*page, *given.values())}
         rows = await self._store.about(self._board.name, claims) if claims else []
         events = [decode_event(row.body) for row in rows if row.kind in _MOVING]

@@ -206,7 +206,7 @@ class TokenBody(Question, frozen=True, kw_only=True):
 class RevokeQuery(Question, frozen=True, kw_only=True):
     """Whose tokens are revoked."""
 
-    worker: str
+    worker: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 
 T = TypeVar("T", bound=Question)

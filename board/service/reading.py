@@ -1,4 +1,4 @@
-"""What a worker reads: what it has not acknowledged, what it waits for, and the prompt view of a board.
+"""What a worker reads: what it has not acknowledged, and the prompt view of a board.
 
 The core decides what is shown; this fetches what the core needs from the hub's tail, from memory and through the
 store's indexes, never by reading the whole log.
@@ -6,21 +6,18 @@ store's indexes, never by reading the whole log.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from board.core.recent import Recent, correction
-from board.core.selection import Filter, selects
+from board.core.selection import Filter
 from board.core.snapshot import Snapshot, snapshot
 from board.core.unread import Block, Item, Ranked, Rides, Standing, block_of, fit, left_out, rank
-from board.hub import bodies_of
 from board.service.gathering import Beds, Gathering
 from board.service.views import counted
 from board.store.contract import Acks
 from schema.codec import decode_event
-from schema.codes import ProblemError, problem
 from schema.events import AboutNote
 from schema.notes import NOTE_TYPES
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
     from board.core.scope import Target
     from board.service.boards import OpenBoard
-    from board.service.questions import UnreadQuery, WaitQuery
+    from board.service.questions import UnreadQuery
     from board.store.contract import Row, Store
     from schema.events import AnyEvent
 
@@ -56,10 +53,6 @@ GATHERINGS: Final = 3
 OWN_KEPT: Final = 4096
 """Of how many readers it is kept how much they wrote before what is known in memory."""
 
-WAIT_EVENTS: Final = 1000
-WAIT_BYTES: Final = 262_144
-"""The most that one long poll answers with, unless a single event is larger."""
-
 
 class Found(msgspec.Struct, frozen=True):
     """What was found unread: ranked; `complete` when there is nothing older that was not looked at."""
@@ -77,26 +70,15 @@ class Reading:
         self._rides = Rides()
         self._beds = Beds(store)
         self._own: dict[tuple[str, str], tuple[int, dict[str, int] | None]] = {}
-        self._waiters: set[_Waiter] = set()
-        self._stopping = False
-
-    def stop_waits(self) -> None:
-        """Let every long poll answer now, and every later one at once."""
-        self._stopping = True
-        for waiter in self._waiters:
-            waiter.wake()
-
-    # --- unread ------------------------------------------------------------------------------------------------------
 
     async def unread(self, board: OpenBoard, worker: str, query: UnreadQuery) -> dict[str, Any]:
         """What the worker has not acknowledged, the most relevant first, within `limit` and `budget_tokens`."""
-        head = board.state.seq
-        acks = await self._store.acks(board.name, worker)
+        standing = _standing(board, worker, await self._store.acks(board.name, worker))
         recent = await self.recent(board)
-        standing = _standing(board, worker, acks)
+        head = recent.seq
+        counts, exact = await self._counts(board, recent, standing)
         found = await self._find(board, recent, standing, head, newest=RECENT_NOTES)
         shown = fit(found.ranked, limit=query.limit, budget_tokens=query.budget_tokens)
-        counts, exact = await self._counts(board, recent, standing)
         omitted = left_out({} if found.complete else counts, found.ranked, shown.items)
         return {
             "notes": [msgspec.Raw(one.item.body) for one in shown.items],
@@ -109,9 +91,9 @@ class Reading:
 
     async def urgent_block(self, board: OpenBoard, worker: str) -> Block | None:
         """The worker's urgent unread notes as a framed text, each at most three times; None where there is none."""
-        acks = await self._store.acks(board.name, worker)
+        standing = _standing(board, worker, await self._store.acks(board.name, worker))
         recent = await self.recent(board)
-        found = await self._find(board, recent, _standing(board, worker, acks), board.state.seq, newest=0)
+        found = await self._find(board, recent, standing, recent.seq, newest=0)
         riding = [one for one in found.ranked if one.urgent and self._rides.may(board.name, worker, one.item.seq)]
         block = block_of(riding)
         if block is not None:
@@ -156,9 +138,7 @@ class Reading:
             return {}
         return {seq: row.author for seq, row in (await self._store.rows(board.name, seqs)).items()}
 
-    async def _find(
-        self, board: OpenBoard, recent: Recent, standing: Standing, head: int, *, newest: int
-    ) -> Found:
+    async def _find(self, board: OpenBoard, recent: Recent, standing: Standing, head: int, *, newest: int) -> Found:
         """Fetch what may be unread up to `head`: all that is urgent, and the `newest` of the rest."""
         rows = await self._pointed(board, recent, standing)
         addressed = Filter(to=standing.worker, notes_only=True, live_only=True)
@@ -213,9 +193,7 @@ class Reading:
         about = await self._store.about(board.name, subjects) if subjects else []
         return {row.seq: row for row in about if standing.through < row.seq <= before}
 
-    async def _items(
-        self, board: OpenBoard, recent: Recent, standing: Standing, rows: Sequence[Row]
-    ) -> list[Item]:
+    async def _items(self, board: OpenBoard, recent: Recent, standing: Standing, rows: Sequence[Row]) -> list[Item]:
         events = [(decode_event(row.body), row.body) for row in rows]
         subjects = {subject for event, _ in events for subject in _subjects(event)}
         authors = await self._authors(board, [seq for seq in subjects if recent.author(seq) is None])
@@ -266,132 +244,18 @@ class Reading:
     async def snapshot(self, board: OpenBoard, worker: str, scope: tuple[Target, ...], budget_tokens: int) -> Snapshot:
         """The prompt view of a board for a worker, as of its head. The same log and arguments give the same bytes."""
         gathering = Gathering(self._store, self._beds, board, worker, scope)
-        for _ in range(GATHERINGS):
-            head = board.state.seq
-            material = await gathering.material(head)
-            if head == board.state.seq:
-                break  # else the board moved meanwhile: claims would be newer than the notes beside them
+        material = await gathering.material()
+        for _ in range(GATHERINGS - 1):
+            if material.head == board.state.seq:
+                break
+            material = await gathering.material()
         return snapshot(material, board.state, budget_tokens=budget_tokens)
-
-    # --- wait --------------------------------------------------------------------------------------------------------
-
-    async def wait(self, board: OpenBoard, where: Filter, query: WaitQuery) -> dict[str, Any]:
-        """Answer with the first events after a position that the filter keeps, as soon as there are any.
-
-        Raises ProblemError `position_from_future` or `position_gone`. Cancelling frees everything.
-        """
-        logged, position = await self._logged(board, where, _position(board, query.after))
-        bodies = [msgspec.Raw(body) for body in logged]
-        timed_out = False
-        if not bodies and not self._stopping:
-            waiter = _Waiter(board, where, position)
-            self._waiters.add(waiter)
-            try:
-                timed_out = not await waiter.woken(query.timeout_s)
-            finally:
-                self._waiters.discard(waiter)
-                waiter.leave()
-            bodies, position = waiter.bodies, waiter.position
-        return {
-            "events": bodies,
-            "next": position,
-            "head": board.state.seq,
-            "epoch": board.row.epoch,
-            "timed_out": timed_out,
-        }
-
-    async def _logged(self, board: OpenBoard, where: Filter, position: int) -> tuple[list[bytes], int]:
-        """Give what is there already, or nothing and the position that the hub goes on from."""
-        channel = board.channel
-        # A store finds notes by its indexes; of the other kinds of events it is asked for all.
-        indexed = where if where.types and set(where.types) <= set(NOTE_TYPES) else Filter()
-        while position < channel.swept:
-            if position >= channel.tail.reaches:
-                bodies, position = channel.bodies_after(position, where, max_bytes=WAIT_BYTES, limit=WAIT_EVENTS)
-            else:
-                upto = channel.swept
-                rows, more = await self._store.page(
-                    board.name, after=position, limit=WAIT_EVENTS, where=indexed, max_bytes=WAIT_BYTES
-                )
-                bodies = [row.body for row in rows if selects(where, decode_event(row.body), board.spell)]
-                position = rows[-1].seq if more or bodies else max(upto, position)
-            if bodies:
-                return bodies, position
-            await asyncio.sleep(0)
-        return [], position
-
-
-class _Waiter:
-    """One long poll, a reader of the hub from the turn in which it is made (see `board.hub.Reader`)."""
-
-    def __init__(self, board: OpenBoard, where: Filter, position: int) -> None:
-        self.position = position
-        """Everything up to this seq was looked at."""
-        self.bodies: list[msgspec.Raw] = []
-        """What came, encoded."""
-        self._channel = board.channel
-        self._where = where
-        self._wake = asyncio.Event()
-        self._channel.join(self, where)
-
-    def deliver(self, frames: Sequence[bytes], seq: int) -> None:
-        """Take what a sweep brings; one frame of it is enough, and the first one ends the wait."""
-        # It may have asked for what comes after events that were durable, but not swept yet.
-        bodies = [body for body in bodies_of(frames[0]) if _seq_of(body) > self.position]
-        if not bodies:
-            return
-        self.bodies = bodies
-        self.position = seq if len(frames) == 1 else _seq_of(bodies[-1])
-        self.leave()
-        self.wake()
-
-    def wake(self) -> None:
-        """End the wait."""
-        self._wake.set()
-
-    async def woken(self, timeout_s: float) -> bool:
-        """Return when the wait has ended; False where nothing ended it in time."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
-        if not self._wake.is_set():
-            self.position = max(self.position, self._channel.swept)
-        return self._wake.is_set()
-
-    def leave(self) -> None:
-        """Wait no more; idempotent."""
-        self._channel.leave(self, self._where)
-
-
-def _position(board: OpenBoard, after: int | None) -> int:
-    head, oldest = board.state.seq, board.row.oldest
-    if after is None:
-        return head
-    if after > head:
-        sentence = f"{after} is past the head, {head}."
-        raise ProblemError(problem("position_from_future", sentence, value=after, head=head))
-    if after < oldest - 1:
-        raise ProblemError(problem("position_gone", f"The oldest event kept is {oldest}.", value=after, oldest=oldest))
-    return after
 
 
 def _standing(board: OpenBoard, worker: str, acks: Acks) -> Standing:
     held = (lease for lease in board.state.leases_of(worker) if lease.state == "held")
     claims = tuple({target.text: target for lease in held for target in board.state.targets(lease.scope)}.values())
     return Standing(worker, acks.through, acks.seqs, claims)
-
-
-class _Seq(msgspec.Struct):
-    seq: int
-
-
-_seq_decoder: Final = msgspec.json.Decoder(_Seq)
-
-
-def _seq_of(body: msgspec.Raw) -> int:
-    return _seq_decoder.decode(body).seq
 
 
 def _may_count(recent: Recent, standing: Standing, target: int) -> bool:

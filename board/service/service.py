@@ -29,6 +29,7 @@ from board.service import importing, views
 from board.service.access import Access, Identity, check_board, needs
 from board.service.boards import Boards, OpenBoard
 from board.service.reading import Reading
+from board.service.waiting import Waiting
 from board.store.contract import BoardExists, StoreFull, StoreUnavailable
 from schema.codec import encode
 from schema.codes import Problem, ProblemError, problem
@@ -79,6 +80,7 @@ class Service:
         self.boards = Boards(store, clock, settings)
         self._store = store
         self._reading = Reading(store)
+        self._waiting = Waiting(store)
         self._stopping = asyncio.Event()
         self._refresh: asyncio.Task[None] | None = None
         self._signs: set[asyncio.Future[Any]] = set()
@@ -104,7 +106,7 @@ class Service:
     def stop_waits(self) -> None:
         """Let every long poll answer now, because the server is stopping."""
         self._stopping.set()
-        self._reading.stop_waits()
+        self._waiting.stop()
 
     async def _refresh_tokens(self) -> None:
         while True:
@@ -542,7 +544,7 @@ class Service:
         """
         opened = await self.enter(who, board, root)
         where = self.filter_of(opened, who, types=query.type, scope=query.scope, to=query.to)
-        return Reply(200, await self._guarded(self._reading.wait(opened, where, query)))
+        return Reply(200, await self._guarded(self._waiting.wait(opened, where, query)))
 
     # --- acknowledging ------------------------------------------------------------------------------------------------
 

@@ -44,8 +44,8 @@ STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Store]]] = {"memo
 
 @asynccontextmanager
 async def postgres(server: Postgres) -> AsyncGenerator[Store, None]:
-    """Give a store in a database of its own."""
-    store = PostgresStore(server.dsn(await server.new_database()))
+    """Give a store in a schema of its own."""
+    store = PostgresStore(await server.new_place())
     await store.open()
     yield store
     await store.close()

@@ -3,7 +3,7 @@
 The suite calls tools, resources and prompts of fixed names (`test_simple_text`, `test://static-text`), which show every
 part of the protocol. They are added here to the handlers of the real server, which is then run as it always is:
 
-    python -m tests.harness.mcp_fixtures --port 8599 [--sessions]
+    python -m tests.harness.mcp_fixtures serve --port 8599 --store memory: [--sessions]
 
 With `--sessions` the SDK's manager keeps sessions and streams: the suite of 2025-11-25 asks for what only those can
 carry (sampling, elicitation, logging in the middle of a call), and the board itself has no use for.
@@ -428,7 +428,8 @@ class Fixtures:
 
     async def prompts(self, _context: Any, _params: Any) -> Plain:
         prompts = [
-            {"name": name, "arguments": [{"name": one, "required": True} for one in names]} for name, names in _ARGUMENTS.items()
+            {"name": name, "description": f"The fixture {name}", "arguments": [{"name": one, "required": True} for one in names]}
+            for name, names in _ARGUMENTS.items()
         ]
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "prompts": prompts}
 
@@ -448,11 +449,13 @@ _RESOURCE_METHODS: Final = ("resources/list", "resources/templates/list", "resou
 def main(arguments: list[str]) -> int:
     """Serve until told to stop."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["serve"])
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--store", default="memory:")
     parser.add_argument("--sessions", action="store_true")
     said = parser.parse_args(arguments)
 
-    settings = read(port=said.port, store="memory:", log_format="json")
+    settings = read(port=said.port, store=said.store, log_format="json")
     configure(settings)
     server = Server(settings, SystemClock())
     Fixtures(server.mcp.server).add()

@@ -69,8 +69,8 @@ class Node:
         self.url = ""
         self._folder = folder
         self._flags = flags
-        self._environ = dict(environ or {})
         self._module = module
+        self._environ = dict(environ or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 

@@ -369,15 +369,14 @@ async def test_check_writes_nothing(node: ClockedNode, team: Team) -> None:
 
 async def test_a_lease_that_ended_while_nobody_served(tmp_path_factory: pytest.TempPathFactory) -> None:
     """After a stop and a start the first answer already knows of the expiry, and a subscriber is told of it."""
-    async with ClockedNode(tmp_path_factory.mktemp("restart")) as node:
-        async with Team(node) as team:
-            claim = await team("w1").claim((FILE,), "outlived", ttl_s=30)
-            await node.kill9()
-            node.clock.move(3600)
-            await node.restart()
-            (ended,) = (await team("w2").claims(state="ended")).claims
-            assert (ended.claim, ended.state) == (claim.seq, "expired")
-            async with team("w1").subscribe(after=claim.seq) as events:
-                told = await anext(events)
-            assert isinstance(told, ClaimExpired)
-            assert told.claim == claim.seq
+    async with ClockedNode(tmp_path_factory.mktemp("restart")) as node, Team(node) as team:
+        claim = await team("w1").claim((FILE,), "outlived", ttl_s=30)
+        await node.kill9()
+        node.clock.move(3600)
+        await node.restart()
+        (ended,) = (await team("w2").claims(state="ended")).claims
+        assert (ended.claim, ended.state) == (claim.seq, "expired")
+        async with team("w1").subscribe(after=claim.seq) as events:
+            told = await anext(events)
+        assert isinstance(told, ClaimExpired)
+        assert told.claim == claim.seq

@@ -12,6 +12,8 @@ import structlog
 import uvicorn
 import uvloop
 
+from board.bus.postgres import NotifyBus
+from board.bus.redis import RedisBus
 from board.http.app import make_app
 from board.http.metrics import Metrics
 from board.http.server import HttpServer
@@ -20,9 +22,12 @@ from board.logs import configure
 from board.mcp.http import PATHS, McpSurface
 from board.service.access import Access, is_loopback
 from board.service.clock import Clock, SystemClock
+from board.service.neighbours import Nodes
 from board.service.service import Service
+from board.store.commons import Commons
 from board.store.contract import StoreUnavailable
 from board.store.memory import MemoryStore
+from board.store.postgres import PostgresStore
 from board.store.sqlite import SqliteStore
 from board.stream.streams import Streams
 
@@ -47,8 +52,15 @@ def make_store(settings: ServerSettings) -> Store:
         return SqliteStore(where, read_threads=settings.read_threads)
     if kind == "memory":
         return MemoryStore()
-    msg = f"the store {kind!r} is not built yet"
-    raise NotImplementedError(msg)
+    return PostgresStore(settings.store, connections=settings.store_connections, wait_s=settings.store_wait_s)
+
+
+def make_nodes(store: Store, settings: ServerSettings) -> Nodes | None:
+    """Make what this node needs to share a store with others, or give None where it is alone with its store."""
+    if not isinstance(store, Commons):
+        return None
+    bus = NotifyBus(settings.store) if settings.bus == "local" else RedisBus(settings.bus)
+    return Nodes(store, store, bus, poll_s=settings.poll_s)
 
 
 @asynccontextmanager
@@ -100,7 +112,7 @@ class Server:
     def __init__(self, settings: ServerSettings, clock: Clock) -> None:
         self._settings = settings
         store = make_store(settings)
-        self._service = Service(store, clock, settings)
+        self._service = Service(store, clock, settings, make_nodes(store, settings))
         self._streams = Streams(self._service, store, settings)
         self._metrics = Metrics()
         self._metrics.watch(self._service, self._streams)

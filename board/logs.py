@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from board.core.secrecy import hide_tokens, hide_tokens_in
 from schema.codec import encode
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def configure(settings: ServerSettings) -> None:
         processors = [*shared, structlog.processors.format_exc_info, _drop_none, _render_json]
         factory: Any = structlog.BytesLoggerFactory(sys.stderr.buffer)
     else:
-        processors = [*shared, _drop_none, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        processors = [*shared, _drop_none, _Console(colors=sys.stderr.isatty())]
         factory = structlog.PrintLoggerFactory(sys.stderr)
     structlog.configure(
         processors=processors,
@@ -43,7 +44,12 @@ def _drop_none(_logger: object, _method: str, event: dict[str, Any]) -> dict[str
 
 
 def _render_json(_logger: object, _method: str, event: dict[str, Any]) -> bytes:
-    return encode(event)
+    return hide_tokens_in(encode(event))
+
+
+class _Console(structlog.dev.ConsoleRenderer):
+    def __call__(self, logger: Any, name: str, event_dict: Any) -> str:  # noqa: ANN401 -- structlog's
+        return hide_tokens(super().__call__(logger, name, event_dict))
 
 
 class _Handler(logging.Handler):

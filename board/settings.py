@@ -41,14 +41,33 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_notes: int = 65_536
     tail_bytes: int = 16_777_216
     read_threads: int = 2
+    store_connections: int = 8
+    store_wait_s: float = 5.0
+    poll_s: float = 1.0
     secret: str = ""
+    worker_notes_per_s: float = 500.0
+    worker_notes_burst: int = 10_000
+    board_notes_per_s: float = 5_000.0
+    board_notes_burst: int = 50_000
+    worker_detail_bytes_per_s: float = 1_048_576.0
+    worker_detail_bytes_burst: int = 33_554_432
+    board_detail_bytes_per_s: float = 4_194_304.0
+    board_detail_bytes_burst: int = 134_217_728
+    worker_claims: int = 1000
+    board_claims: int = 20_000
+    worker_streams: int = 1024
+    board_streams: int = 3072
+    worker_waits: int = 256
+    board_waits: int = 2048
+    connections: int = 8192
+    request_s: float = 20.0
 
 
 DESCRIPTIONS: Final[dict[str, str]] = {
     "host": "Address to listen on. Any but loopback needs a token.",
     "port": "TCP port; 0 takes a free one and says which.",
     "store": "Where the log is kept: `sqlite:PATH`, `postgresql://…`, or `memory:` (nothing is kept).",
-    "bus": "How other nodes hear of new events: `local` (there are none) or `redis://…`.",
+    "bus": "How other nodes on the same PostgreSQL hear of new events: `redis://…`, or `local` (through PostgreSQL).",
     "log_format": "`console` for people, `json` for programs; `auto` is console on a terminal, else json.",
     "log_level": "The least level that is written: `debug`, `info`, `warning`, `error`.",
     "origins": "Origins of web pages that may call the board, beside its own; comma separated.",
@@ -61,7 +80,26 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "queue_notes": "The most notes that may wait for the writer of one board; more are answered 503.",
     "tail_bytes": "Bytes of the newest events kept in memory for each board, to feed readers that lag.",
     "read_threads": "Threads that read from SQLite.",
+    "store_connections": "Connections to PostgreSQL that read; four more write, and one listens without Redis.",
+    "store_wait_s": "Seconds that anything may wait for PostgreSQL: a connection, a lock, an answer.",
+    "poll_s": "Seconds between two looks at what other nodes wrote, in case the bus lost it.",
     "secret": "Key of the hash that tokens are kept under; made and kept beside the store where it is empty.",
+    "worker_notes_per_s": "Quota (429, off in open mode; 0 lifts any of them): notes a second of one worker.",
+    "worker_notes_burst": "Quota: notes of one worker at once, after a pause.",
+    "board_notes_per_s": "Quota: notes a second of all workers of a board.",
+    "board_notes_burst": "Quota: notes of a board at once, after a pause.",
+    "worker_detail_bytes_per_s": "Quota: bytes of `detail` a second of one worker.",
+    "worker_detail_bytes_burst": "Quota: bytes of `detail` of one worker at once, after a pause.",
+    "board_detail_bytes_per_s": "Quota: bytes of `detail` a second of all workers of a board.",
+    "board_detail_bytes_burst": "Quota: bytes of `detail` of a board at once, after a pause.",
+    "worker_claims": "Quota: claims that one worker holds or waits for.",
+    "board_claims": "Quota: claims that are held or wait on a board.",
+    "worker_streams": "Quota: open streams of one worker.",
+    "board_streams": "Quota: open streams of a board.",
+    "worker_waits": "Quota: long polls of one worker that wait.",
+    "board_waits": "Quota: long polls of a board that wait.",
+    "connections": "The most TCP connections of this process; one more is answered 503 and closed.",
+    "request_s": "Seconds in which the head of a request must be there, and in which its body must have begun to flow.",
 }
 
 
@@ -108,6 +146,9 @@ def _check(settings: ServerSettings) -> None:
         raise BadSetting(msg)
     if settings.bus != "local" and settings.bus.partition(":")[0] not in ("redis", "rediss", "unix"):
         msg = f"bus {settings.bus!r} is neither local nor redis://…"
+        raise BadSetting(msg)
+    if settings.bus != "local" and kind not in ("postgresql", "postgres"):
+        msg = f"the store {kind!r} is for one node alone; a bus needs postgresql://…"
         raise BadSetting(msg)
 
 

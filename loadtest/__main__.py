@@ -217,6 +217,44 @@ def stalled(
     report.save(json, [result])
 
 
+@app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(help="How long.", min=0.05, max=24 * 60)] = 30.0,
+    subscribers: Annotated[int, typer.Option(help="How many subscribe and stay.", min=1, max=16_384)] = 200,
+    rate: Annotated[float, typer.Option(help="Notes a second.", min=1)] = 50.0,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Keep a team's load up, and tell what grows: memory, descriptors, write-ahead log, tasks."""
+    from loadtest import report
+    from loadtest import soak as bench
+
+    plan = bench.Plan(seconds=minutes * 60, subscribers=subscribers, rate_per_s=rate)
+    with working(folder) as place:
+        result = bench.run(place / "soak", plan)
+    report.show(bench.figures(result))
+    report.save(json, [result])
+
+
+@app.command()
+def team(
+    users: Annotated[int, typer.Option(help="How many there are.", min=8)] = 1024,
+    ramp_s: Annotated[float, typer.Option(help="Seconds until everybody is there.", min=1)] = 30.0,
+    hold_s: Annotated[float, typer.Option(help="Seconds before and after the storm.", min=1)] = 60.0,
+    pace_s: Annotated[float, typer.Option(help="Seconds between two acts of a writer, on average.", min=0.01)] = 30.0,
+    out: Annotated[Path, typer.Option(help="Where CSV and HTML go.")] = Path("team"),
+    url: Url = None,
+    folder: Folder = None,
+) -> None:
+    """Let a team of 1,024 work through HTTP, streams and MCP, with a storm of reconnects (locust, headless)."""
+    from loadtest import team as bench
+
+    plan = bench.Plan(users=users, ramp_s=ramp_s, hold_s=hold_s, pace_s=pace_s)
+    with working(folder) as place, serving_at(url, place / "team") as port:
+        status = bench.run(port, plan, out)
+    raise typer.Exit(status)
+
+
 def _stop(_number: int, _frame: object) -> NoReturn:
     sys.exit(143)
 

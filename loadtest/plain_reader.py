@@ -23,7 +23,7 @@ from loadtest.readers import Ready, Received
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MARK: Final = re.compile(rb'(?:"seq":(\d+)[^~]*)?~~([0-9a-f]):([0-9a-f]{8}):([0-9a-f]{16})~')
+_FOUND: Final = re.compile(rb'"seq":(\d+),"at":|~~([0-9a-f]):([0-9a-f]{8}):([0-9a-f]{16})~')
 _KEPT_BYTES: Final = 1024
 _ABNORMAL: Final = 1006
 
@@ -145,11 +145,11 @@ class Subscriber(asyncio.Protocol):
             self._become_ready()
         done = 0
         phase = self._crowd.phase
-        for found in _MARK.finditer(payload):
+        for found in _FOUND.finditer(payload):
             done = found.end()
             if found[1] is not None:
                 self._take_seq(phase, int(found[1]))
-            if int(found[2], 16) == phase.number:
+            elif int(found[2], 16) == phase.number:
                 phase.take(self._number, int(found[3], 16), max(0, now_ns - int(found[4], 16)))
         return done
 

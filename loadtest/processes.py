@@ -83,9 +83,9 @@ class Board:
         self.ready_s = 0.0
 
     @property
-    def files(self) -> tuple[Path, Path]:
-        """The database and its write-ahead log."""
-        return self.folder / "board.db", self.folder / "board.db-wal"
+    def wal(self) -> Path:
+        """The write-ahead log of its database."""
+        return self.folder / "board.db-wal"
 
     def stop(self) -> None:
         """Ask the server to stop, as a supervisor does, and wait for it. Raises ProgramFailed."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
+class Quantiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How long something took, in milliseconds, over `count` times; `pN` is what N percent stayed within."""
 
     count: int = 0

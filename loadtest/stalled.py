@@ -20,8 +20,9 @@ from loadtest.catchup import head_of
 from loadtest.lanes import Lanes
 from loadtest.posting import BoardPublisher, Pace
 from loadtest.processes import HOST, Board, serving
+from loadtest.quantiles import Quantiles
 from loadtest.readers import Readers, Received, subscribing_to_board
-from loadtest.report import MIB, Figures
+from loadtest.report import MIB, Cell, Figures
 from loadtest.vitals import vitals_of
 
 if TYPE_CHECKING:
@@ -153,27 +154,21 @@ def run(folder: Path, plan: Plan) -> Stalled:
 def figures(result: Stalled) -> Figures:
     """Make the table."""
     plan = result.plan
-    rows = (
-        ("everybody reads", result.everybody),
-        (f"{plan.stalled} stall", result.without),
-        ("these, back", result.back),
-    )
+    closed = ", ".join(f"{count} with {code}" for code, count in result.closed.items()) or "none"
+    columns = ("who", "received", "each p50 ms", "p95", "p99", "max", "holes", "doubles", "RSS MiB", "stalled closed")
     return Figures(
-        title=f"{plan.stalled} of {plan.readers} readers stall at {plan.rate_per_s:g} notes/s; closed: "
-        f"{', '.join(f'{count} with {code}' for code, count in result.closed.items()) or 'none'}; RSS "
-        f"{result.rss_before_bytes / MIB:.0f} MiB before, {result.rss_peak_bytes / MIB:.0f} MiB at most",
-        columns=("who", "received", "each p50 ms", "p95", "p99", "max", "holes", "doubles"),
-        rows=tuple(
-            (
-                who,
-                received.received,
-                received.each.p50 if who != "these, back" else None,
-                received.each.p95 if who != "these, back" else None,
-                received.each.p99 if who != "these, back" else None,
-                received.each.max if who != "these, back" else None,
-                received.holes + received.seq_gaps,
-                received.doubles + received.seq_repeats,
-            )
-            for who, received in rows
+        title=f"{plan.stalled} of {plan.readers} readers stall, at {plan.rate_per_s:g} notes/s",
+        columns=columns,
+        rows=(
+            (*_row("others, everybody reads", result.everybody), result.rss_before_bytes / MIB, None),
+            (*_row(f"others, {plan.stalled} stall", result.without), result.rss_peak_bytes / MIB, closed),
+            (*_row("the stalled, come back", result.back, latency=False), None, None),
         ),
     )
+
+
+def _row(who: str, received: Received, *, latency: bool = True) -> tuple[Cell, ...]:
+    # Who comes back reads old notes, whose age is no latency.
+    each = received.each if latency else Quantiles()
+    holes, doubles = received.holes + received.seq_gaps, received.doubles + received.seq_repeats
+    return (who, received.received, each.p50, each.p95, each.p99, each.max, holes, doubles)

@@ -6,7 +6,7 @@ members, so a reader ignores those that it does not know.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -370,3 +370,42 @@ class Status(Answer, frozen=True, kw_only=True):
     """How the server is."""
 
     status: Literal["alive", "ready"]
+
+
+class ExportHeader(Answer, frozen=True, kw_only=True):
+    """The first line of an export. `state_hash` is that of the whole log, and None where the export is a part of it."""
+
+    board: str
+    epoch: str
+    head: int
+    after: int
+    schema_version: int
+    settings: Settings
+    state_hash: str | None
+
+
+class ExportedNote(Note, frozen=True, kw_only=True, tag="note"):
+    """A note of an export, with what the log keeps beside it."""
+
+    detail: str = ""
+    key: str = ""
+    key_digest: str = ""
+
+
+class ProblemDocument(Answer, frozen=True, kw_only=True):
+    """A refusal (RFC 9457). Beside these members stand more facts, such as conflicts or near matches.
+
+    `code` is API, the sentences are not. `field` and `value` are what was wrong, `limit` and `unit` what it ran into.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str = ""
+    code: str
+    action: str
+    field: str = ""
+    value: Any = None
+    limit: float | None = None
+    unit: str = ""

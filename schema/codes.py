@@ -67,6 +67,14 @@ CODES: Final = _table(
         "Say what was run and what it showed.",
     ),
     (
+        "token_in_note",
+        422,
+        4400,
+        1,
+        "The note holds a token, and everyone who reads the board would read it.",
+        "Leave the token out, and revoke it: it has been on its way.",
+    ),
+    (
         "unknown_ref",
         422,
         4400,

@@ -129,7 +129,9 @@ class ClaimExpired(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.e
     how: str = "lease"
 
 
-class ClaimTransferred(AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.transferred", rename={"giver": "from"}):
+class ClaimTransferred(
+    AboutClaim, frozen=True, kw_only=True, gc=False, tag="claim.transferred", rename={"giver": "from"}
+):
     """Another worker holds the claim from now on: `holder`, from `from`."""
 
     giver: str

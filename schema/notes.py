@@ -51,7 +51,13 @@ class Run(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Common(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type", gc=False
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="type",
+    gc=False,
 ):
     """The optional fields of every type.
 

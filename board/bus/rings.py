@@ -37,13 +37,18 @@ def encoded(ring: Ring, bodies: Sequence[bytes] = ()) -> bytes:
     return _SEPARATOR.join((msgspec.json.encode(ring), *bodies))
 
 
-def decoded(data: bytes) -> tuple[Ring, list[bytes]] | None:
-    """Read a ring, or give None for what is none: anybody may publish on a channel."""
-    first, *bodies = data.split(_SEPARATOR)
+def decoded(data: bytes) -> tuple[Ring, bytes] | None:
+    """Read a ring and give it with what is behind it, or None for what is no ring: anybody may publish on a channel."""
+    first, _, rest = data.partition(_SEPARATOR)
     try:
-        return _decode(first), bodies
+        return _decode(first), rest
     except msgspec.DecodeError:
         return None
+
+
+def bodies_in(rest: bytes) -> list[bytes]:
+    """Take apart what is behind a ring."""
+    return rest.split(_SEPARATOR) if rest else []
 
 
 class Waiting:

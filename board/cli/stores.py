@@ -38,5 +38,3 @@ def on_store(body: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except StoreUnavailable as error:
         code = "store_full" if isinstance(error, StoreFull) else "store_unavailable"
         raise typer.Exit(print_refusal(problem(code, str(error)))) from error
-    except NotImplementedError as error:
-        raise typer.BadParameter(str(error)) from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from board.core.history import Record
-from board.core.state import Conflict, Lease, State
+from board.core.state import US, Conflict, Lease, State
 from schema.codec import encode, us_of_text
 from schema.events import (
     AnyEvent,
@@ -106,8 +106,11 @@ def _granted(state: State, event: ClaimGranted, record: Record) -> None:
 
 
 def _renewed(state: State, event: ClaimRenewed, record: Record) -> None:
-    expires_us = us_of_text(event.expires_at)
-    state.extend_lease(state.leases[event.claim], renewed_us=record.at_us, expires_us=expires_us)
+    # A renewal that is made up for when the lease was due counts from when the holder called, not from then: it would
+    # be renewed from itself again and again, and outlive a dead holder.
+    lease, expires_us = state.leases[event.claim], us_of_text(event.expires_at)
+    called_us = min(record.at_us, expires_us - lease.ttl_s * US)
+    state.extend_lease(lease, renewed_us=called_us, expires_us=expires_us)
 
 
 def _narrowed(state: State, event: ClaimNarrowed, _record: Record) -> None:

@@ -42,8 +42,14 @@ def make_app(service: Service, metrics: Metrics, mounts: Mapping[str, Mounted] =
         paths[route.path] |= dict.fromkeys(route.methods, route)
     return Litestar(
         route_handlers=[
-            *(_handler(path, routes, DefineMiddleware(_Path, door=door, routes=routes)) for path, routes in paths.items()),
-            *(_handler(path, _POST, DefineMiddleware(_Mount, door=door, serve=serve)) for path, serve in mounts.items()),
+            *(
+                _handler(path, routes, DefineMiddleware(_Path, door=door, routes=routes))
+                for path, routes in paths.items()
+            ),
+            *(
+                _handler(path, _POST, DefineMiddleware(_Mount, door=door, serve=serve))
+                for path, serve in mounts.items()
+            ),
         ],
         openapi_config=None,
         exception_handlers={HTTPException: lambda request, error: _Refusal(door, request, error)},
@@ -63,7 +69,7 @@ class _Path:
         self._door = door
         self._routes = routes
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401 -- an HTTP scope
         route = self._routes.get(scope["method"])
         if route is None:
             await self._door.options((*self._routes, "OPTIONS"), scope, send)
@@ -79,7 +85,7 @@ class _Mount:
         self._door = door
         self._serve = serve
 
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:  # noqa: ANN401 -- an HTTP scope
         if scope["method"] == "OPTIONS":
             await self._door.options((*_POST, "OPTIONS"), scope, send)
         else:
@@ -103,7 +109,7 @@ class _Refusal(Response[bytes]):
         self._door = door
         self._found = _problem_of(error, request.scope)
 
-    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIApp:  # type: ignore[override] -- any ASGI app is sent
+    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIApp:  # noqa: ANN401  # type: ignore[override] -- any ASGI app is sent
         """Give what sends the problem document."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:

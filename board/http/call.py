@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from board.core.secrecy import hide_tokens_in
 from board.service.decoding import read
 from board.service.questions import Question, read_query
 from schema.codec import encode
 from schema.codes import Problem, ProblemError, problem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 
     from litestar.types import HTTPScope, Receive, Send
 
@@ -39,20 +40,20 @@ _READ: Final = frozenset(
         b"content-length",
         b"content-type",
         b"host",
+        b"if-none-match",
         b"origin",
         b"x-board-root",
         b"x-board-worker",
         b"access-control-request-method",
     }
 )
-_NO_STORE: Final = (b"cache-control", b"no-store")
 _NO_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = ()
 
 Q = TypeVar("Q", bound=Question)
 T = TypeVar("T")
 
 
-class ClientGone(Exception):  # noqa: N818 -- it happened; nobody is left to be told of an error
+class ClientGone(Exception):
     """The peer left before its request was whole."""
 
 
@@ -64,6 +65,8 @@ class Answer(msgspec.Struct, frozen=True):
     media: str = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
     pieces: AsyncIterator[bytes] | None = None
+    keep: str = "no-store"
+    """How long it may be kept (Cache-Control)."""
 
 
 class Call:
@@ -93,6 +96,11 @@ class Call:
     def path(self, name: str) -> str:
         """A part of the path."""
         return str(self._scope["path_params"][name])
+
+    def has(self, etag: str) -> bool:
+        """Tell whether the caller has this version already (If-None-Match)."""
+        said = self._headers.get(b"if-none-match", "").split(",")
+        return any(one.strip().removeprefix("W/") in (etag, "*") for one in said)
 
     def query(self, kind: type[Q]) -> Q:
         """The query string, decoded. Raises ProblemError `invalid_parameter` or `token_in_url`."""
@@ -172,7 +180,7 @@ def _check_size(size: int) -> None:
         raise ProblemError(problem("body_too_large", sentence, value=size, limit=BODY_BYTES, unit="bytes"))
 
 
-def read_headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, str]:
+def read_headers(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
     """Give the headers that the board looks at, without the blanks around them (httptools keeps trailing ones).
 
     Raises ProblemError `invalid_parameter` for one of them that came twice or is not UTF-8.
@@ -196,7 +204,7 @@ def _bad_header(name: bytes, what: str) -> ProblemError:
 
 def refuse(found: Problem, path: str) -> Answer:
     """Make the answer of a refusal: a problem document (RFC 9457)."""
-    body = encode(found.document(path[:200]))
+    body = hide_tokens_in(encode(found.document(path[:200])))
     return Answer(found.row.status, body, PROBLEM_JSON, problem_headers(found, path))
 
 
@@ -224,8 +232,13 @@ async def send_answer(
     answer: Answer, send: Send, more: tuple[tuple[bytes, bytes], ...] = _NO_HEADERS, *, head_only: bool = False
 ) -> None:
     """Send an answer; of a HEAD only its head."""
-    headers = [(b"content-type", answer.media.encode()), _NO_STORE, *answer.headers, *more]
-    if answer.pieces is None:
+    headers = [
+        (b"content-type", answer.media.encode()),
+        (b"cache-control", answer.keep.encode()),
+        *answer.headers,
+        *more,
+    ]
+    if answer.pieces is None and answer.status != 304:
         headers.append((b"content-length", b"%d" % len(answer.body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     if answer.pieces is not None and not head_only:

@@ -156,7 +156,7 @@ async def board(service: Service, call: Call) -> Reply:
 
 async def make_ticket(service: Service, call: Call) -> Reply:
     """Make a one-use ticket for a stream, for a browser. It is over after a minute."""
-    return service.make_ticket(call.who)
+    return await service.make_ticket(call.who)
 
 
 async def list_tokens(service: Service, call: Call) -> Reply:

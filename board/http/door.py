@@ -127,9 +127,7 @@ class Door:
             return ()
         return ((b"access-control-allow-origin", origin.encode()), (b"vary", b"origin"))
 
-    def _note(  # noqa: PLR0913, PLR0917 -- the members of one log line
-        self, route: str, scope: HTTPScope, status: int, code: str | None, who: Identity, took_s: float
-    ) -> None:
+    def _note(self, route: str, scope: HTTPScope, status: int, code: str | None, who: Identity, took_s: float) -> None:
         self._metrics.request(route, status, took_s)
         self._log.info(
             "http.request",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from schema.answers import ProblemDocument
 from schema.codes import CODES
 from schema.limits import BOARD_NAME_PATTERN, WORKER_NAME_PATTERN
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _JSON: Final = "application/json"
 _REF: Final = "#/components/schemas/{name}"
 _NO_NUL: Final = r"^[^\u0000]*$"
-_PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
 
 _ALWAYS: Final = ("malformed_request", "head_too_large", "internal_error")
 _GUARDED: Final = (
@@ -32,6 +33,7 @@ _WRITING: Final = ("store_full",)
 _PATH_PARAMETERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "board": ("The name of a board.", {"type": "string", "pattern": BOARD_NAME_PATTERN}),
     "seq": ("The seq of a note or claim.", {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}),
+    "name": ("The name of a file.", {"type": "string", "pattern": "^[a-z]{1,32}[.][a-z]{1,8}$"}),
     "id": ("The id of a token.", {"type": "string", "pattern": "^[0-9a-f]{1,32}$"}),
 }
 _HEADERS: Final = {
@@ -58,7 +60,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         paths[route.path][route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "The shared context board", "version": "1", "description": _ABOUT},
+        "info": {"title": "The shared context board", "version": "1", "description": f"{_ABOUT}\n\n{_codes()}"},
         "security": [{"token": []}],
         "paths": dict(paths),
         "components": {
@@ -171,25 +173,9 @@ def _refusal(codes: Sequence[str]) -> dict[str, Any]:
 
 def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
     types = [kind for route in routes for kind in (route.body, route.gives) if kind is not None]
-    (_, components) = msgspec.json.schema_components(types, ref_template=_REF)
-    return {**components, "Problem": PROBLEM_SCHEMA}
+    (_, components) = msgspec.json.schema_components([*types, ProblemDocument], ref_template=_REF)
+    return components
 
 
-PROBLEM_SCHEMA: Final[dict[str, Any]] = {
-    "title": "Problem",
-    "description": "A refusal (RFC 9457). Beside these members stand the facts: the value, the limit and its unit, …",
-    "type": "object",
-    "properties": {
-        "type": {"type": "string", "pattern": "^urn:board:problem:[a-z_]+$"},
-        "title": {"type": "string"},
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "detail": {"type": "string"},
-        "instance": {"type": "string"},
-        "code": {"enum": sorted(CODES), "description": "\n".join(f"* `{c.name}`: {c.meaning}" for c in CODES.values())},
-        "action": {"type": "string"},
-        "field": {"type": "string"},
-        "unit": {"type": "string"},
-    },
-    "required": ["type", "title", "status", "detail", "code", "action"],
-}
-"""The shape of every refusal."""
+def _codes() -> str:
+    return "\n".join(f"* `{row.name}` ({row.status}): {row.meaning} {row.action}" for row in CODES.values())

@@ -14,6 +14,7 @@ from board.http import calls
 from board.http.call import Answer
 from board.http.metrics import CONTENT_TYPE
 from board.http.openapi import document
+from board.http.page import HTML, page, page_file
 from board.service import questions
 from board.service.access import role_needed
 from board.service.service import Service
@@ -80,8 +81,12 @@ _BOARD: Final = "/v1/boards/{board}"
 
 
 def _route(
-    method: Method, path: str, call: Callable[..., Awaitable[Any]], answers: dict[int, str], **more: Any
-) -> Route:  # noqa: ANN401
+    method: Method,
+    path: str,
+    call: Callable[..., Awaitable[Any]],
+    answers: dict[int, str],
+    **more: Any,  # noqa: ANN401 -- the other members of a Route
+) -> Route:
     """Make a row. Its guard is what the act of the service declares: `act`, or the one of the call's own name."""
     act = more.pop("act", None) or getattr(Service, call.__name__)
     return Route(method=method, path=path, guard=role_needed(act), call=call, answers=answers, **more)
@@ -111,14 +116,22 @@ def _document() -> bytes:
     return encode(document(ROUTES))
 
 
-_WRITE_CODES: Final = ("over_limit", "bad_target", "unknown_ref", "unknown_recipient", "placeholder_evidence")
+_WRITE_CODES: Final = (
+    "token_in_note",
+    "over_limit",
+    "bad_target",
+    "unknown_ref",
+    "unknown_recipient",
+    "placeholder_evidence",
+)
 _CLAIM_CODES: Final = ("claim_not_found", "claim_ended")
 
 ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/notes",
         calls.post_note,
-        {201: "Stored.", 202: "Stored; the claim waits.", 200: "Stored before, with the same content."}, root=True,
+        {201: "Stored.", 202: "Stored; the claim waits.", 200: "Stored before, with the same content."},
+        root=True,
         act=Service.post,
         gives=answers.Posted,
         body=Draft,
@@ -127,7 +140,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/notes/batch",
         calls.post_batch,
-        {201: "All stored, with consecutive seqs."}, root=True,
+        {201: "All stored, with consecutive seqs."},
+        root=True,
         gives=answers.PostedBatch,
         body=Batch,
         codes=(*_WRITE_CODES, "claim_conflict", "would_deadlock", "key_reused"),
@@ -166,7 +180,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/claims/check",
         calls.check,
-        {200: "What stands in the way. Nothing was written."}, root=True,
+        {200: "What stands in the way. Nothing was written."},
+        root=True,
         gives=answers.Check,
         body=questions.CheckBody,
         codes=("bad_target", "over_limit"),
@@ -198,7 +213,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _post(
         f"{_BOARD}/claims/{{seq}}/narrow",
         calls.narrow,
-        {200: "The claim as it is now."}, root=True,
+        {200: "The claim as it is now."},
+        root=True,
         gives=answers.ClaimView,
         body=questions.NarrowBody,
         codes=(*_CLAIM_CODES, "bad_target", "over_limit"),
@@ -253,7 +269,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _get(
         f"{_BOARD}/snapshot",
         calls.snapshot,
-        "The prompt view.", root=True,
+        "The prompt view.",
+        root=True,
         gives=answers.SnapshotView,
         query=questions.SnapshotQuery,
         codes=("bad_target", "over_limit"),
@@ -269,7 +286,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     _get(
         f"{_BOARD}/wait",
         calls.wait,
-        "The first events that match, or none in time.", root=True,
+        "The first events that match, or none in time.",
+        root=True,
         gives=answers.Waited,
         query=questions.WaitQuery,
         codes=("bad_target", "over_limit", "position_from_future", "position_gone"),
@@ -339,4 +357,6 @@ ROUTES: Final[tuple[Route, ...]] = (
     _own("/readyz", calls.ready, "A note could be stored now.", "open", gives=answers.Status, codes=("going_away",)),
     _own("/metrics", calls.show_metrics, "The figures.", "reader", media=CONTENT_TYPE),
     _own("/openapi.json", openapi, "The OpenAPI document.", "reader"),
+    _own("/", page, "The live page.", "reader", media=HTML),
+    _own("/page/{name}", page_file, "A file of the live page.", "reader", media="text/*"),
 )

@@ -6,9 +6,9 @@ what they cannot parse they answer with plain text, where every other refusal of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from board.http.call import PROBLEM_JSON
 from schema.codec import encode
@@ -26,7 +26,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, *args: Any, **named: Any) -> None:
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 -- uvicorn's own
         super().__init__(*args, **named)
         self._in_head = True
         self._head_bytes = 0
@@ -51,8 +51,16 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be parsed, and end the connection: where the next request begins is not known."""
+        """Refuse what cannot be parsed, and end the connection: where the next request begins is not known.
+
+        A whole request before it is carried out, so its own answer is what the peer must read.
+        """
         del msg
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request, whatever it is typed
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
         self._refuse(problem("malformed_request", "The request cannot be parsed as HTTP/1.1."))
 
     def _refuse(self, found: Problem) -> None:

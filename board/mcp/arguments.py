@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from board.service.questions import BudgetTokens, Question, Seq
+from schema.events import EventType
 from schema.notes import NoteType, OnConflict, Outcome, Ref, Run
 
 GREP_LIMIT: Final = 20
@@ -24,7 +25,7 @@ Scope = Annotated[
 ]
 Types = Annotated[tuple[NoteType, ...], msgspec.Meta(description="Only notes of these types. All when left out.")]
 Kinds = Annotated[
-    tuple[str, ...],
+    tuple[EventType, ...],
     msgspec.Meta(
         description="Only these note types (`FACT`) and kinds of event (`claim.released`, `conflict.opened`). "
         "All when left out."

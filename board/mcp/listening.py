@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import mcp_types as types
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
 
 from board.core.selection import Filter
 from board.mcp.caller import caller_of
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from collections.abc import Set as AbstractSet
 
-    import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
     from board.service.boards import OpenBoard
@@ -54,8 +55,8 @@ class Listeners:
 
     async def listen(
         self, context: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
-    ) -> types.SubscriptionsListenResult | dict[str, Any]:
-        """Serve one stream, until its client leaves, its token ends or the server stops."""
+    ) -> types.SubscriptionsListenResult:
+        """Serve one stream, until its client leaves or the server stops. Raises MCPError once its token has ended."""
         caller = caller_of(context)
         board = await self._service.enter(caller.who, caller.board)
         told = self._boards.get(board.name)
@@ -63,7 +64,7 @@ class Listeners:
             told = self._boards[board.name] = _Told(board, self._service.settings.subscribers)
         with self._held(caller.who.token):
             return await told.handler(context, params)
-        return {}
+        raise MCPError(types.INVALID_REQUEST, "The token was revoked or has expired.")
 
     @contextmanager
     def _held(self, token: str) -> Generator[None]:

@@ -184,9 +184,13 @@ def _names(targets: Sequence[str]) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 -- any JSON value
-    return (
-        framing.quoted(value) if isinstance(value, str) else framing.quoted(msgspec.json.encode(value).decode())[1:-1]
-    )
+    match value:
+        case str():
+            return framing.quoted(value)
+        case [*texts] if all(isinstance(text, str) for text in texts):
+            return _names(texts)
+        case _:
+            return framing.quoted(msgspec.json.encode(value).decode())[1:-1]
 
 
 def _joined(*parts: str) -> str:

@@ -15,6 +15,7 @@ import structlog
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from board.mcp import render
 from board.mcp.arguments import Ack
@@ -25,6 +26,8 @@ from board.service import questions
 from schema.codes import Problem, ProblemError, problem
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from mcp.server.context import ServerRequestContext
 
     from board.core.unread import Block
@@ -173,6 +176,7 @@ def make_server(calls: Calls, resources: Resources, listeners: Listeners) -> Ser
         # No schema of ours names a header; without this the SDK would list all tools before each call.
         get_tool_input_schema=lambda _name: None,
     )
+    server.add_request_handler("server/discover", types.RequestParams, _discovering(server))
     # Spans of OpenTelemetry, which nobody collects here.
     server.middleware.clear()
     server.add_request_handler("tools/list", types.PaginatedRequestParams, calls.list)
@@ -183,3 +187,22 @@ def make_server(calls: Calls, resources: Resources, listeners: Listeners) -> Ser
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, resources.read)
     server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listeners.listen)
     return server
+
+
+def _discovering(server: Server[Any]) -> Callable[[Any, Any], Awaitable[dict[str, Any]]]:
+    """Answer `server/discover`: what is served, and that no list of it ever changes.
+
+    The SDK says of every list that it may change where there are listeners at all.
+    """
+
+    async def discover(context: ServerRequestContext[Any, Any], _params: object) -> dict[str, Any]:
+        found = server.get_capabilities(protocol_version=context.protocol_version)
+        capabilities = found.model_dump(by_alias=True, mode="json", exclude_none=True)
+        for part in capabilities.values():
+            if "listChanged" in part:
+                part["listChanged"] = False
+        return complete(
+            supportedVersions=list(MODERN_PROTOCOL_VERSIONS), capabilities=capabilities, instructions=INSTRUCTIONS
+        )
+
+    return discover

@@ -1,9 +1,12 @@
 /**
  * Elements made from values. Whatever others wrote becomes a text node; nothing here parses HTML.
+ *
+ * Characters that no eye sees but that turn a line around, or move a cursor, are shown by their numbers.
  */
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
@@ -61,7 +64,13 @@ function fill(element, properties, children) {
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
   }
   for (const child of children.flat()) {
-    if (child !== null && child !== undefined && child !== false) element.append(/** @type {any} */ (child));
+    if (typeof child === "string") element.append(plain(child));
+    else if (child !== null && child !== undefined && child !== false) element.append(/** @type {any} */ (child));
   }
   return element;
+}
+
+/** @param {string} text */
+function plain(text) {
+  return text.replace(UNSEEN, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }

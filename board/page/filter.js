@@ -2,10 +2,7 @@
  * Which events the list of notes shows.
  */
 
-import { gist } from "./gist.js";
-
-/** What stands for all events that are no notes. */
-export const OTHER = "EVENT";
+import { gist, typeOf } from "./gist.js";
 
 /** Shown only to who asks for events by name: a busy team renews a lease every few seconds. */
 const USUALLY_HIDDEN = new Set(["claim.renewed"]);
@@ -36,15 +33,6 @@ export class Filter {
       words(this.text).every((word) => contains(said(event), word))
     );
   }
-}
-
-/**
- * The type of a note, or what stands for any other event.
- * @param {any} event
- * @returns {string}
- */
-export function typeOf(event) {
-  return event.type ?? OTHER;
 }
 
 /**

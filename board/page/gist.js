@@ -3,7 +3,21 @@
  */
 
 import { h } from "./dom.js";
-import { OTHER, typeOf } from "./filter.js";
+
+/** The types of notes. */
+export const TYPES = ["OBSERVED", "FACT", "FAIL", "CLAIM", "PATCH_SUMMARY"];
+
+/** What stands for all events that are no notes. */
+export const OTHER = "EVENT";
+
+/**
+ * The type of a note, or what stands for any other event.
+ * @param {any} event
+ * @returns {string}
+ */
+export function typeOf(event) {
+  return event.type ?? OTHER;
+}
 
 /** @type {Record<string, (event: any) => string>} */
 const SENTENCES = {
@@ -54,7 +68,7 @@ export function badge(event) {
  * @param {string} type
  */
 export function label(type) {
-  if (type === OTHER) return "events";
+  if (type === OTHER) return "EVENTS";
   return type === "PATCH_SUMMARY" ? "PATCH" : type;
 }
 

@@ -31,7 +31,7 @@ export class Log {
   }
 
   /**
-   * Add events that follow the newest; gives the seq of the oldest that is still kept.
+   * Add events that follow the newest; the oldest may be let go.
    * @param {any[]} events
    */
   add(events) {
@@ -40,7 +40,6 @@ export class Log {
       this.first += this.events.length - KEPT;
       this.events = this.events.slice(-KEPT);
     }
-    return this.first;
   }
 
   /**

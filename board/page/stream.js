@@ -114,7 +114,7 @@ export class Stream {
     socket.onclose = (event) => {
       const code = REFUSALS.get(event.code);
       if (RESTARTS.has(event.code)) end("restart");
-      else end(code === undefined ? null : { code, why: event.reason });
+      else end(code === undefined ? null : { code, why: detailOf(event.reason) });
     };
   }
 
@@ -161,5 +161,17 @@ export class Stream {
         resolve(undefined);
       };
     });
+  }
+}
+
+/**
+ * What the reason of a close says in words.
+ * @param {string} reason
+ */
+function detailOf(reason) {
+  try {
+    return String(JSON.parse(reason).detail);
+  } catch {
+    return reason;
   }
 }

@@ -1,7 +1,9 @@
 """Who calls, and what it may do: tokens, tickets, and open mode.
 
 A token is 256 random bits, so it is kept as a keyed BLAKE2b hash that is checked in microseconds: a slow hash only
-helps where a secret can be guessed. Tokens are looked up by that hash and never compared character by character.
+helps where a secret can be guessed. Tokens are looked up by that hash and never compared character by character. The
+key is the settings' `secret`, or one that the store keeps (`Store.token_key`); where that is lost no token counts, and
+the board stays closed.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import msgspec
 
 from board.core.admission import check_worker_name
 from board.core.commands import Asker
+from board.core.secrecy import token_of
 from board.store.contract import Role, TokenRow
 from schema.codes import ProblemError, problem
 from schema.limits import BOARD_NAME_PATTERN
 
 if TYPE_CHECKING:
     from board.service.clock import Clock
+    from board.store.commons import Commons
     from board.store.contract import Store
 
 S = TypeVar("S")
@@ -66,26 +70,48 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+_NEVER_US: Final = 2**63
+_identity: Final = msgspec.json.Decoder(Identity).decode
+
+
 class Access:
     """Knows the tokens. They are few, so all are kept in memory and read anew from the store by `refresh`."""
 
-    def __init__(self, store: Store, clock: Clock, *, secret: str = "") -> None:
+    def __init__(self, store: Store, clock: Clock, *, secret: str = "", commons: Commons | None = None) -> None:
         self._store = store
+        self._commons = commons
         self._clock = clock
-        self._secret = secret.encode()[:64]
+        self._key = blake2b(secret.encode(), digest_size=32).digest() if secret else None
         self._by_digest: dict[bytes, TokenRow] = {}
+        self._by_id: dict[str, TokenRow] = {}
         self._tickets: dict[str, tuple[Identity, int]] = {}
         self.on_revoke: Callable[[set[str]], None] = _ignore
+        """Told which tokens have ended, by id, each once; the empty id stands for open mode."""
+        self.on_change: Callable[[], None] = _tell_nobody
+        """Told that tokens were made or revoked here."""
+        self._ended: set[str] = set()
 
     async def refresh(self) -> None:
-        """Take in what was made or revoked elsewhere; streams of tokens that ended are told."""
-        self._take(await self._store.tokens())
+        """Take in what was made or revoked elsewhere; streams of tokens that ended are told.
 
-    def _take(self, rows: list[TokenRow]) -> None:
-        self._by_digest = {row.digest: row for row in rows}
-        ended = {row.id for row in rows if not self._lives(row)}
-        if ended:
-            self.on_revoke(ended)
+        Those that have expired are told also where the store cannot be read: then StoreUnavailable is raised.
+        """
+        try:
+            rows = await self._store.tokens()
+            if rows and self._key is None:
+                self._key = await self._store.token_key(make=False)
+            self._by_digest = {row.digest: row for row in rows}
+            self._by_id = {row.id: row for row in rows}
+        finally:
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
+        ended = {row.id for row in self._by_id.values() if not self._lives(row)}
+        if not self.open_mode:
+            ended.add("")
+        fresh, self._ended = ended - self._ended, ended
+        if fresh:
+            self.on_revoke(fresh)
 
     def _lives(self, row: TokenRow) -> bool:
         return not row.revoked_us and not (row.expires_us and row.expires_us <= self._clock.now_us())
@@ -94,6 +120,11 @@ class Access:
     def open_mode(self) -> bool:
         """Whether no token was ever made: everyone on this machine is an admin."""
         return not self._by_digest
+
+    @property
+    def keyless(self) -> bool:
+        """Whether there are tokens and the key that they were hashed under is lost: none of them counts."""
+        return bool(self._by_digest) and self._key is None
 
     def identify(self, authorization: str | None, worker: str | None) -> Identity:
         """Tell who calls, from the Authorization header and the X-Board-Worker header.
@@ -110,7 +141,8 @@ class Access:
 
     def _by_token(self, authorization: str | None, worker: str | None) -> Identity:
         token, user = read_authorization(authorization)
-        row = self._by_digest.get(self.digest(token))
+        digest = self.digest(token)
+        row = self._by_digest.get(digest) if digest else None
         if row is None or not self._lives(row):
             raise ProblemError(problem("unauthorized", "The token is unknown, expired or revoked."))
         if user not in ("", row.worker):
@@ -120,9 +152,11 @@ class Access:
             raise ProblemError(problem("identity_mismatch", sentence))
         return Identity(row.worker, row.role, "" if row.role == "admin" else row.board, row.id)
 
-    def digest(self, token: str) -> bytes:
-        """The hash that a token is kept under."""
-        return blake2b(token.encode("utf-8", "replace"), key=self._secret, digest_size=32).digest()
+    def digest(self, token: str) -> bytes | None:
+        """The hash that a token is kept under; None while there is no key to hash with."""
+        if self._key is None:
+            return None
+        return blake2b(token.encode("utf-8", "replace"), key=self._key, digest_size=32).digest()
 
     async def create(
         self, *, role: Role, worker: str = "", board: str = "", expires_s: int = 0
@@ -138,10 +172,14 @@ class Access:
         if board and not _BOARD_NAME.fullmatch(board):
             raise ProblemError(problem("invalid_field", f"{board!r} is no board's name.", field="board", value=board))
         id_, now_us = secrets.token_hex(4), self._clock.now_us()
-        token = f"bt_{id_}_{secrets.token_urlsafe(32)}"
+        token = token_of(id_, secrets.token_urlsafe(32))
+        if self._key is None:
+            self._key = await self._store.token_key(make=True)
+        digest = self.digest(token)
+        assert digest is not None, "a store that makes a key gives it"
         row = TokenRow(
             id=id_,
-            digest=self.digest(token),
+            digest=digest,
             role=role,
             worker=name,
             board=board or ("" if role == "admin" else "main"),
@@ -150,12 +188,14 @@ class Access:
         )
         await self._store.add_token(row)
         await self.refresh()
+        self.on_change()
         return token, row
 
     async def revoke(self, *, id: str = "", worker: str = "") -> list[TokenRow]:
         """Revoke by id or by worker, at once and for good. Raises ProblemError `token_not_found`."""
         rows = await self._store.revoke_tokens(id=id, worker=worker, at_us=self._clock.now_us())
         await self.refresh()
+        self.on_change()
         if not rows:
             raise ProblemError(problem("token_not_found", f"No live token of {id or worker!r}.", value=id or worker))
         return rows
@@ -165,24 +205,46 @@ class Access:
         return await self._store.tokens()
 
     def lives(self, identity: Identity) -> bool:
-        """Tell whether the identity's token still counts."""
+        """Tell whether the identity's token still counts; without one, whether the board is still in open mode."""
         if not identity.token:
             return self.open_mode
-        return any(row.id == identity.token and self._lives(row) for row in self._by_digest.values())
+        row = self._by_id.get(identity.token)
+        return row is not None and self._lives(row)
 
-    def make_ticket(self, identity: Identity) -> tuple[str, int]:
-        """Make a ticket for one stream, for a browser that cannot send headers there: the ticket, and its end."""
+    def check(self, identity: Identity) -> None:
+        """Refuse an identity whose token has ended since it was told. Raises ProblemError `unauthorized`."""
+        if not self.lives(identity):
+            raise ProblemError(problem("unauthorized", "The token was revoked or has expired."))
+
+    async def make_ticket(self, identity: Identity) -> tuple[str, int]:
+        """Make a ticket for one stream, for a browser that cannot send headers there: the ticket, and its end.
+
+        Where nodes share a store the ticket is good at each of them, once in all.
+        """
         now_us = self._clock.now_us()
-        self._tickets = {one: kept for one, kept in self._tickets.items() if kept[1] > now_us}
-        if len(self._tickets) >= TICKETS:
-            raise ProblemError(problem("rate_limited", f"{TICKETS} tickets are open.", limit=TICKETS, unit="tickets"))
         ticket, end_us = secrets.token_urlsafe(24), now_us + TICKET_LIFE_S * 1_000_000
-        self._tickets[ticket] = (identity, end_us)
+        if self._commons is not None:
+            kept = await self._commons.keep_ticket(
+                _ticket_digest(ticket), msgspec.json.encode(identity), end_us=end_us, now_us=now_us, limit=TICKETS
+            )
+        else:
+            kept = self._keep_ticket(ticket, identity, end_us, now_us)
+        if not kept:
+            raise ProblemError(problem("rate_limited", f"{TICKETS} tickets are open.", limit=TICKETS, unit="tickets"))
         return ticket, end_us
 
-    def use_ticket(self, ticket: str) -> Identity:
+    def _keep_ticket(self, ticket: str, identity: Identity, end_us: int, now_us: int) -> bool:
+        self._tickets = {one: kept for one, kept in self._tickets.items() if kept[1] > now_us}
+        if len(self._tickets) < TICKETS:
+            self._tickets[ticket] = (identity, end_us)
+        return ticket in self._tickets
+
+    async def use_ticket(self, ticket: str) -> Identity:
         """Take a ticket, once. Raises ProblemError `unauthorized`."""
         identity, end_us = self._tickets.pop(ticket, (None, 0))
+        if self._commons is not None:
+            said = await self._commons.take_ticket(_ticket_digest(ticket), now_us=self._clock.now_us())
+            identity, end_us = (_identity(said), _NEVER_US) if said is not None else (None, 0)
         if identity is None or end_us <= self._clock.now_us() or not self.lives(identity):
             raise ProblemError(problem("unauthorized", "The ticket is unknown, used, or over."))
         return identity
@@ -255,3 +317,11 @@ def check_role(identity: Identity, needed: Role) -> None:
 
 def _ignore(_ended: set[str]) -> None:
     return None
+
+
+def _tell_nobody() -> None:
+    return None
+
+
+def _ticket_digest(ticket: str) -> bytes:
+    return blake2b(ticket.encode("utf-8", "replace"), digest_size=32).digest()

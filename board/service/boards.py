@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from board.core.scope import Target
     from board.service.clock import Clock
+    from board.service.neighbours import Nodes
     from board.settings import ServerSettings
     from board.store.contract import BoardRow, Row, Store
 
@@ -38,18 +39,30 @@ REPLAY_PAGE: Final = 2000
 FLUSH_S: Final = 5.0
 """Seconds between two writes of when the workers last called."""
 
+MEET_S: Final = 1.0
+"""The same where other nodes want to know, who tell what they know in turn."""
+
 
 class OpenBoard:
     """One board that is being served."""
 
     def __init__(
-        self, row: BoardRow, state: State, presence: Presence, store: Store, clock: Clock, settings: ServerSettings
+        self,
+        row: BoardRow,
+        state: State,
+        presence: Presence,
+        store: Store,
+        clock: Clock,
+        settings: ServerSettings,
+        nodes: Nodes | None = None,
     ) -> None:
         self.row = row
         self.presence = presence
         self.clock = clock
         self._store = store
         self.channel = Channel(state.seq, self.spell, tail_bytes=settings.tail_bytes)
+        self.neighbours = nodes.of(self) if nodes is not None else None
+        """The other nodes that write to the same store; None where there can be none."""
         self.writer = Writer(
             row.name,
             store,
@@ -58,6 +71,7 @@ class OpenBoard:
             clock,
             queue_notes=settings.queue_notes,
             on_commit=self.channel.publish,
+            neighbours=self.neighbours,
         )
         self._checkpointed = state.seq
 
@@ -105,9 +119,19 @@ class OpenBoard:
         with suppress(ProblemError):
             await self.writer.pass_time()
 
+    async def knows_more(self) -> bool:
+        """Ask the other nodes for workers; tell whether there were any that this one had not heard of."""
+        if self.neighbours is None:
+            return False
+        known = len(self.presence.names)
+        await self.neighbours.meet()
+        return len(self.presence.names) > known
+
     async def close(self) -> None:
         """End the writer, then keep state and workers."""
         await self.writer.stop()
+        if self.neighbours is not None:
+            await self.neighbours.meet()
         try:
             await self.flush()
             await self.checkpoint(every=1)
@@ -118,10 +142,11 @@ class OpenBoard:
 class Boards:
     """Opens boards when they are first asked for, and keeps them open."""
 
-    def __init__(self, store: Store, clock: Clock, settings: ServerSettings) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: ServerSettings, nodes: Nodes | None = None) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
+        self._nodes = nodes
         self._open: dict[str, OpenBoard] = {}
         self._opening: dict[str, asyncio.Task[OpenBoard]] = {}
         self._upkeep: asyncio.Task[None] | None = None
@@ -142,6 +167,10 @@ class Boards:
         """The boards that are open now."""
         return list(self._open.values())
 
+    def find(self, name: str) -> OpenBoard | None:
+        """Give a board that is open, or None."""
+        return self._open.get(name)
+
     async def get(self, name: str) -> OpenBoard:
         """Give a board, opening it if need be. Raises ProblemError `board_not_found` or `store_unavailable`."""
         board = self._open.get(name)
@@ -159,7 +188,7 @@ class Boards:
             raise ProblemError(problem("board_not_found", f"There is no board {name[:80]!r}.", value=name[:80]))
         state = await load_state(self._store, row)
         presence = Presence(await self._store.workers(name))
-        board = OpenBoard(row, state, presence, self._store, self._clock, self._settings)
+        board = OpenBoard(row, state, presence, self._store, self._clock, self._settings, self._nodes)
         board.writer.start()
         await board.let_time_pass()
         self._open[name] = board
@@ -168,10 +197,10 @@ class Boards:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(FLUSH_S)
+            await asyncio.sleep(FLUSH_S if self._nodes is None else MEET_S)
             for board in self.opened():
                 try:
-                    await board.flush()
+                    await (board.flush() if board.neighbours is None else board.neighbours.meet())
                     await board.checkpoint()
                 except StoreUnavailable as error:
                     log.warning("board.upkeep_failed", board=board.name, reason=str(error))

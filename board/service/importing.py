@@ -39,7 +39,9 @@ def check(file: IO[bytes], row: BoardRow) -> State:
             pass
         reader.finish()
     except BadExport as error:
-        raise ProblemError(problem("invalid_field", f"The export cannot be taken: {error}.", line=error.line)) from error
+        raise ProblemError(
+            problem("invalid_field", f"The export cannot be taken: {error}.", line=error.line)
+        ) from error
     return reader.state
 
 

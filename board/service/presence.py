@@ -1,15 +1,17 @@
 """Who is here: when each worker of a board last called, its open sockets, and the root it registered.
 
 Activity is kept in memory and written to the store now and then; a worker that was never seen before is written at
-once, because notes may be addressed to it.
+once, because notes may be addressed to it. Where other nodes write to the same store, what they know is taken in with
+`meet`: a worker has sockets where any node says so, and is gone only when it is gone from all of them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from board.store.commons import Sockets
 from board.store.contract import WorkerRow
 
 if TYPE_CHECKING:
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class Worker(msgspec.Struct):
-    """One worker as this process knows it."""
+    """One worker as this process knows it. `left_us` is when its last socket here closed, 0 once it has called since."""
 
     name: str
     root: str = ""
     first_seen_us: int = 0
     last_seen_us: int = 0
     sockets: int = 0
+    left_us: int = 0
 
 
 class Presence:
@@ -34,6 +37,8 @@ class Presence:
         self._workers = {row.name: Worker(row.name, row.root, row.first_seen_us, row.last_seen_us) for row in rows}
         self._unsaved: set[str] = set()
         self._gone: set[str] = set()
+        self._elsewhere: dict[str, Sockets] = {}
+        self._sockets_unsaved: set[str] = set()
 
     def seen(self, name: str, now_us: int) -> bool:
         """Note that a worker called; tell whether it is new to the board."""
@@ -42,8 +47,10 @@ class Presence:
         if worker is None:
             worker = self._workers[name] = Worker(name, first_seen_us=now_us)
         worker.last_seen_us = max(worker.last_seen_us, now_us)
-        self._gone.discard(name)
         self._unsaved.add(name)
+        if worker.left_us:
+            self._stay(worker)
+        self._gone.discard(name)
         return fresh
 
     def merge(self, rows: Iterable[WorkerRow]) -> None:
@@ -68,15 +75,52 @@ class Presence:
         """Count an open socket."""
         worker = self._workers[name]
         worker.sockets += 1
+        self._stay(worker)
         self._gone.discard(name)
 
-    def disconnected(self, name: str) -> bool:
+    def _stay(self, worker: Worker) -> None:
+        worker.left_us = 0
+        self._sockets_unsaved.add(worker.name)
+
+    def disconnected(self, name: str, now_us: int) -> bool:
         """Count a closed socket; tell whether it was the worker's last."""
         worker = self._workers[name]
         worker.sockets -= 1
+        self._sockets_unsaved.add(name)
         if worker.sockets == 0:
-            self._gone.add(name)
+            worker.left_us = now_us
+            self._judge(worker)
         return worker.sockets == 0
+
+    def meet(self, rows: Iterable[WorkerRow], elsewhere: Iterable[Sockets]) -> None:
+        """Take in what the other nodes say of workers and of their sockets there."""
+        self.merge(rows)
+        self._elsewhere = {one.worker: one for one in elsewhere}
+        for name in self._elsewhere:
+            if (worker := self._workers.get(name)) is not None:
+                self._judge(worker)
+
+    def _judge(self, worker: Worker) -> None:
+        there = self._elsewhere.get(worker.name, _NOWHERE)
+        left_us = max(worker.left_us, there.left_us)
+        if left_us and left_us >= worker.last_seen_us and not worker.sockets and not there.open:
+            self._gone.add(worker.name)
+        else:
+            self._gone.discard(worker.name)
+
+    def sockets_of(self, name: str) -> int:
+        """How many sockets a worker has open, on all nodes."""
+        return self._workers[name].sockets + self._elsewhere.get(name, _NOWHERE).open
+
+    def take_sockets(self) -> list[Sockets]:
+        """Give what changed of the sockets here since the last call, to be told to the other nodes."""
+        changed = [self._workers[name] for name in sorted(self._sockets_unsaved)]
+        self._sockets_unsaved.clear()
+        return [Sockets(worker.name, worker.sockets, worker.left_us) for worker in changed]
+
+    def put_back_sockets(self, rows: Iterable[Sockets]) -> None:
+        """Take back what could not be told, for the next time."""
+        self._sockets_unsaved.update(row.worker for row in rows)
 
     @property
     def gone(self) -> AbstractSet[str]:
@@ -110,3 +154,6 @@ class Presence:
     @staticmethod
     def _row(worker: Worker) -> WorkerRow:
         return WorkerRow(worker.name, worker.root, worker.first_seen_us, worker.last_seen_us)
+
+
+_NOWHERE: Final = Sockets("", 0, 0)

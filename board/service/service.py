@@ -28,6 +28,7 @@ from board.core.words import parse
 from board.service import importing, views
 from board.service.access import Access, Identity, check_board, needs
 from board.service.boards import Boards, OpenBoard
+from board.service.quotas import Quotas
 from board.service.reading import Reading
 from board.service.waiting import Waiting
 from board.store.contract import BoardExists, StoreFull, StoreUnavailable
@@ -41,9 +42,11 @@ if TYPE_CHECKING:
 
     from board.core.history import Record
     from board.core.scope import Target
+    from board.core.snapshot import Snapshot
     from board.core.unread import Block
     from board.service import questions
     from board.service.clock import Clock
+    from board.service.neighbours import Neighbours, Nodes
     from board.settings import ServerSettings
     from board.store.contract import BoardRow, Row, Store
     from schema.notes import Batch, Draft
@@ -73,11 +76,13 @@ def translate(error: StoreUnavailable) -> ProblemError:
 class Service:
     """All boards of one process. Make one, `start` it, and `close` it when done."""
 
-    def __init__(self, store: Store, clock: Clock, settings: ServerSettings) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: ServerSettings, nodes: Nodes | None = None) -> None:
         self.settings = settings
         self.clock = clock
-        self.access = Access(store, clock, secret=settings.secret)
-        self.boards = Boards(store, clock, settings)
+        self.access = Access(store, clock, secret=settings.secret, commons=nodes.commons if nodes is not None else None)
+        self.boards = Boards(store, clock, settings, nodes)
+        self._nodes = nodes
+        self.quotas = Quotas(settings, self.access)
         self._store = store
         self._reading = Reading(store)
         self._waiting = Waiting(store)
@@ -89,9 +94,14 @@ class Service:
         """Open the store and the boards that it has: what ended while nobody served is logged before any call."""
         await self._store.open()
         await self.access.refresh()
+        if self.access.keyless:
+            log.error("tokens.key_missing", action="put it back beside the store, or make new tokens")
         for row in await self._store.boards():
             await self.boards.get(row.name)
         self.boards.start()
+        if self._nodes is not None:
+            self.access.on_change = self._nodes.bus.ring_for_tokens
+            self._nodes.start(self.boards, self.access)
         self._refresh = asyncio.create_task(self._refresh_tokens(), name="refresh of the tokens")
 
     async def close(self) -> None:
@@ -101,6 +111,8 @@ class Service:
             self._refresh.cancel()
             await asyncio.gather(self._refresh, return_exceptions=True)
         await self.boards.close()
+        if self._nodes is not None:
+            await self._nodes.close()
         await self._store.close()
 
     def stop_waits(self) -> None:
@@ -118,26 +130,40 @@ class Service:
 
     # --- who calls ---------------------------------------------------------------------------------------------------
 
-    async def enter(self, who: Identity, board: str, root: str | None = None) -> OpenBoard:
+    async def enter(self, who: Identity, board: str, root: str | None = None, *, fresh: bool = True) -> OpenBoard:
         """Give a board to a caller, and count the call as a sign of life.
+
+        Its state is as far as any node's was at the time of the call; a write needs no such (`fresh`), since it reads
+        on in the log anyway.
 
         Raises ProblemError `forbidden` for a board that is not the caller's, `board_not_found`, `invalid_parameter`
         for a root that cannot be one.
         """
+        self.access.check(who)
         check_board(who, board)
         if not _BOARD_NAME.fullmatch(board):
             raise ProblemError(problem("board_not_found", f"{board[:80]!r} is no board's name.", value=board[:80]))
         opened = await self._open(board)
         await opened.let_time_pass()
         now_us = self.clock.now_us()
-        fresh = opened.presence.seen(who.worker, now_us)
+        is_new = opened.presence.seen(who.worker, now_us)
+        if opened.neighbours is not None:
+            await self._follow(opened.neighbours, fresh=fresh, meet=is_new)
         if root is not None:
             self._register(opened, who, root)
-        if fresh:
+        if is_new:
             with suppress(StoreUnavailable):  # it is written with the next ones; reads go on meanwhile
                 await opened.flush()
         self._sign_of_life(opened, who, now_us)
+        self.access.check(who)  # it may have ended while the board was opened
         return opened
+
+    @staticmethod
+    async def _follow(neighbours: Neighbours, *, fresh: bool, meet: bool) -> None:
+        if meet:
+            await neighbours.meet()  # the worker may have registered its root on another node
+        if fresh:
+            await neighbours.freshen()
 
     async def _open(self, board: str) -> OpenBoard:
         try:
@@ -183,7 +209,7 @@ class Service:
     @needs("worker")
     async def post(self, who: Identity, board: str, draft: Draft, root: str | None = None) -> Reply:
         """Store one note. 201 when it is new (202 for a claim that waits), 200 for one that was stored before."""
-        opened = await self.enter(who, board, root)
+        opened = await self.enter(who, board, root, fresh=False)
         answer = await self._submit(opened, self._post(opened, who, draft))
         assert isinstance(answer, Stored)
         body = (await self._notes_written(opened, [answer]))[0]
@@ -195,7 +221,7 @@ class Service:
     @needs("worker")
     async def post_batch(self, who: Identity, board: str, batch: Batch, root: str | None = None) -> Reply:
         """Store up to 1,000 notes, all or none."""
-        opened = await self.enter(who, board, root)
+        opened = await self.enter(who, board, root, fresh=False)
         if not 0 < len(batch.notes) <= BATCH_LIMIT:
             sentence = f"The batch has {len(batch.notes)} notes; it must have from 1 to {BATCH_LIMIT}."
             facts = {"field": "notes", "value": len(batch.notes), "limit": BATCH_LIMIT, "unit": "notes"}
@@ -213,7 +239,10 @@ class Service:
         return Post(who.asker(board.presence.root_of(who.worker)), draft, digest_of(draft))
 
     async def _submit(self, board: OpenBoard, command: Command) -> Stored | Done | StoredBatch:
-        answer = await board.writer.submit(command)
+        with self.quotas.writing(board, command):
+            answer = await board.writer.submit(command)
+            if isinstance(answer, Problem) and answer.code == "unknown_recipient" and await board.knows_more():
+                answer = await board.writer.submit(command)
         if isinstance(answer, Problem):
             raise ProblemError(await self._completed(board, command, answer))
         return answer
@@ -263,9 +292,7 @@ class Service:
         entries = claims.conflicts_with(board.state, lease.holder, targets, self.clock.now_us())
         return ClaimReply(claims.claim_state(board.state, lease), views.text_of_us(lease.expires_us), tuple(entries))
 
-    async def _around(
-        self, board: OpenBoard, who: Identity, draft: Claim, claim: ClaimReply | None
-    ) -> dict[str, Any]:
+    async def _around(self, board: OpenBoard, who: Identity, draft: Claim, claim: ClaimReply | None) -> dict[str, Any]:
         """What the team knows about the scope of a new claim, and who else set out to do the like."""
         targets = self._spelt(board, draft.scope, board.presence.root_of(who.worker))
         around: dict[str, Any] = {"related": await self._related(board, targets)}
@@ -474,11 +501,12 @@ class Service:
         """The log as NDJSON: a header line, then an event a line with its detail and key, as of now."""
         opened = await self.enter(who, board)
         head = opened.state.seq if query.before is None else max(0, min(opened.state.seq, query.before - 1))
-        return self._export_lines(opened, query.after, head)
+        return self._export_lines(who, opened, query.after, head)
 
-    async def _export_lines(self, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:
+    async def _export_lines(self, who: Identity, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:
         yield encode(header_of(board.name, board.row.epoch, board.state, after=after, head=head)) + b"\n"
         while after < head:
+            self.access.check(who)
             rows = await self._guarded(self._store.records(board.name, after=after, limit=_EXPORT_ROWS))
             lines = [views.export_line(row) for row in rows if row.seq <= head]
             if not lines:
@@ -503,6 +531,8 @@ class Service:
     async def workers(self, who: Identity, board: str) -> Reply:
         """Who is here, and how much each has not read."""
         opened = await self.enter(who, board)
+        if opened.neighbours is not None:
+            await opened.neighbours.meet()
         unread = await self._guarded(self._reading.unread_counts(opened))
         return Reply(200, views.workers(opened, unread))
 
@@ -514,11 +544,26 @@ class Service:
 
         Never over `budget_tokens`, by the rule of `board.core.tokens`. Raises ProblemError `bad_target` or `over_limit`.
         """
+        opened, view = await self._view(who, board, query, root)
+        body = (
+            view.text if query.format == "markdown" else views.snapshot(opened, view, who.worker, query.budget_tokens)
+        )
+        return Reply(200, body)
+
+    @needs("reader")
+    async def view(
+        self, who: Identity, board: str, query: questions.SnapshotQuery, root: str | None = None
+    ) -> tuple[Snapshot, str]:
+        """The prompt view as a value, for a surface that shows it with something else; and the epoch of its board."""
+        opened, view = await self._view(who, board, query, root)
+        return view, opened.row.epoch
+
+    async def _view(
+        self, who: Identity, board: str, query: questions.SnapshotQuery, root: str | None
+    ) -> tuple[OpenBoard, Snapshot]:
         opened = await self.enter(who, board, root)
         scope = self._spelt(opened, query.scope, opened.presence.root_of(who.worker))
-        view = await self._guarded(self._reading.snapshot(opened, who.worker, scope, query.budget_tokens))
-        body = view.text if query.format == "markdown" else views.snapshot(opened, view, who.worker, query.budget_tokens)
-        return Reply(200, body)
+        return opened, await self._guarded(self._reading.snapshot(opened, who.worker, scope, query.budget_tokens))
 
     @needs("reader")
     async def unread(self, who: Identity, board: str, query: questions.UnreadQuery) -> Reply:
@@ -544,7 +589,10 @@ class Service:
         """
         opened = await self.enter(who, board, root)
         where = self.filter_of(opened, who, types=query.type, scope=query.scope, to=query.to)
-        return Reply(200, await self._guarded(self._waiting.wait(opened, where, query)))
+        with self.quotas.waiting(opened, who.worker):
+            body = await self._guarded(self._waiting.wait(opened, where, query))
+        self.access.check(who)  # it may have ended while it waited
+        return Reply(200, body)
 
     # --- acknowledging ------------------------------------------------------------------------------------------------
 
@@ -580,7 +628,7 @@ class Service:
         return Reply(200, views.board_body(await self.enter(who, board)))
 
     @needs("admin")
-    async def create_board(self, who: Identity, body: questions.BoardBody) -> Reply:
+    async def create_board(self, who: Identity, body: questions.BoardBody) -> Reply:  # noqa: ARG002 -- `needs` looks at it
         """Make a board. Admins only."""
         if not _BOARD_NAME.fullmatch(body.board):
             sentence = f"{body.board[:80]!r} is no board's name: {BOARD_NAME_PATTERN}"
@@ -601,7 +649,7 @@ class Service:
     # --- tokens ------------------------------------------------------------------------------------------------------
 
     @needs("admin")
-    async def create_token(self, who: Identity, body: questions.TokenBody) -> Reply:
+    async def create_token(self, who: Identity, body: questions.TokenBody) -> Reply:  # noqa: ARG002 -- `needs` looks at it
         """Make a token; it is shown this once. Admins only. The first one ends open mode."""
         token, row = await self._guarded(
             self.access.create(role=body.role, worker=body.worker, board=body.board, expires_s=body.expires_s)
@@ -609,21 +657,25 @@ class Service:
         return Reply(201, {"token": token, **views.token_body(row)})
 
     @needs("admin")
-    async def list_tokens(self, who: Identity) -> Reply:
+    async def list_tokens(self, who: Identity) -> Reply:  # noqa: ARG002 -- `needs` looks at it
         """All tokens ever made, without what is secret of them. Admins only."""
         return Reply(200, {"tokens": [views.token_body(row) for row in await self._guarded(self.access.list())]})
 
     @needs("admin")
-    async def revoke_tokens(self, who: Identity, *, id: str = "", worker: str = "") -> Reply:
+    async def revoke_tokens(self, who: Identity, *, id: str = "", worker: str = "") -> Reply:  # noqa: ARG002 -- `needs` looks at it
         """Revoke tokens at once: their open streams close with 4401. Admins only."""
         rows = await self._guarded(self.access.revoke(id=id, worker=worker))
         return Reply(200, {"revoked": [row.id for row in rows]})
 
     @needs("reader")
-    def make_ticket(self, who: Identity) -> Reply:
+    async def make_ticket(self, who: Identity) -> Reply:
         """A ticket for one stream, for a browser. It is over after a minute."""
-        ticket, end_us = self.access.make_ticket(who)
+        ticket, end_us = await self._guarded(self.access.make_ticket(who))
         return Reply(201, {"ticket": ticket, "expires_at": views.text_of_us(end_us)})
+
+    async def use_ticket(self, ticket: str) -> Identity:
+        """Tell who a ticket was made for; once. Raises ProblemError."""
+        return await self._guarded(self.access.use_ticket(ticket))
 
     async def ready(self) -> None:
         """Return when a note could be stored now. Raises ProblemError."""

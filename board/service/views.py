@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["text_of_us"]
 
+
 class _At(msgspec.Struct):
     at: str
 
@@ -311,7 +312,7 @@ def workers(board: OpenBoard, unread: Mapping[str, dict[str, Any]]) -> dict[str,
                 "worker": worker.name,
                 "first_seen": text_of_us(worker.first_seen_us),
                 "last_seen": text_of_us(worker.last_seen_us),
-                "sockets": worker.sockets,
+                "sockets": board.presence.sockets_of(worker.name),
                 "claims": [lease.claim for lease in state.leases_of(worker.name) if lease.state == "held"],
                 "waiting": [lease.claim for lease in state.leases_of(worker.name) if lease.state == "waiting"],
                 **unread.get(worker.name, {}),

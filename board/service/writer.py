@@ -9,19 +9,19 @@ anew from `settled`, everyone of that transaction is told, and the next one trie
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import structlog
 
-from board.core.commands import Command, PassTime, PostBatch
+from board.core.commands import Command, Narrow, PassTime, PostBatch, Release, Transfer
 from board.core.decide import Present, wanted
-from board.core.fold import apply, replay
+from board.core.fold import BrokenLog, apply, replay
 from board.core.state import State, clone
 from board.core.step import Step, step
-from board.store.contract import Found, HeadMoved, Record, StoreFull, StoreUnavailable, Wanted
+from board.core.turns import Turns
+from board.store.contract import Found, HeadMoved, OutcomeUnknown, Record, StoreFull, StoreUnavailable, Wanted
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
@@ -45,6 +45,18 @@ LONGEST_SLEEP_S: Final = 1.0
 """How long the writer sleeps at the most while leases run: the clock of the day may jump, the loop's does not."""
 
 
+class Neighbours(Protocol):
+    """The other nodes, as the writer of a board sees them."""
+
+    def tell(self, records: Sequence[Record]) -> None:
+        """Tell them what this node wrote. Never blocks, never raises."""
+        ...
+
+    async def meet(self) -> None:
+        """Take in who called, and who is gone, on their side, if the store answers. Never raises."""
+        ...
+
+
 class _Job(msgspec.Struct):
     command: Command
     done: asyncio.Future[Answer | StoredBatch]
@@ -53,11 +65,17 @@ class _Job(msgspec.Struct):
     def notes(self) -> int:
         return len(self.command.posts) if isinstance(self.command, PostBatch) else 1
 
+    @property
+    def whose(self) -> str:
+        """The line that it waits in; time has one of its own."""
+        return "" if isinstance(self.command, PassTime) else self.command.asker.worker
+
 
 class Writer:
     """Decides and writes for one board on this node.
 
     `on_commit` is called with every event once it is durable, whoever wrote it, in order and without a hole.
+    `neighbours` are the other nodes that write to the same store, None where there are none.
     """
 
     def __init__(
@@ -70,6 +88,7 @@ class Writer:
         *,
         queue_notes: int,
         on_commit: Callable[[Sequence[Record]], None],
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.board = board
         self.settled = state
@@ -78,9 +97,14 @@ class Writer:
         self._presence = presence
         self._clock = clock
         self._on_commit = on_commit
-        self._jobs: deque[_Job] = deque()
-        self._queued_notes = 0
+        self._neighbours = neighbours
+        self._deciding = False
+        self._jobs: Turns[_Job] = Turns()
         self._queue_notes = queue_notes
+        self.overflows = 0
+        """How many commands were refused because the queue was full."""
+        self.failures = 0
+        """How many times the store did not take a group."""
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -102,7 +126,7 @@ class Writer:
     @property
     def queued_notes(self) -> int:
         """How many notes wait for their turn."""
-        return self._queued_notes
+        return self._jobs.weight
 
     async def submit(self, command: Command) -> Answer | StoredBatch:
         """Carry out a command; return when its events are durable.
@@ -118,13 +142,19 @@ class Writer:
         if self._stopping:
             raise ProblemError(problem("going_away", "The server is stopping; nothing was stored."))
         job = _Job(command, asyncio.get_running_loop().create_future())
-        if self._queued_notes + job.notes > self._queue_notes:
-            sentence = f"{self._queued_notes} notes wait to be written; the limit is {self._queue_notes}."
-            raise ProblemError(problem("store_unavailable", sentence, limit=self._queue_notes, unit="notes"))
-        self._queued_notes += job.notes
-        self._jobs.append(job)
+        self._check_room(job)
+        self._jobs.add(job.whose, job, job.notes)
         self._wake.set()
         return job.done
+
+    def _check_room(self, job: _Job) -> None:
+        """Refuse what the queue cannot take: it is full, or one worker's share of it is."""
+        share = self._queue_notes // 2
+        for waiting, limit in ((self._jobs.weight, self._queue_notes), (self._jobs.weight_of(job.whose), share)):
+            if waiting and waiting + job.notes > limit:
+                self.overflows += 1
+                sentence = f"{waiting} notes wait to be written; the limit is {limit}."
+                raise ProblemError(problem("store_unavailable", sentence, limit=limit, unit="notes"))
 
     async def pass_time(self) -> None:
         """Log what time has brought since the last event: leases that ended while nobody served the board."""
@@ -135,6 +165,25 @@ class Writer:
         self.catch_up_wanted = True
         self._wake.set()
 
+    def hear(self, records: Sequence[Record]) -> bool:
+        """Fold events that another node wrote, if they follow; tell whether there is nothing left to read in the log.
+
+        Events that were folded before are passed over. Between the decision and the commit of events of this node's
+        own nothing is folded: that node holds the right to write, so there can be nothing that it has not seen.
+        """
+        fresh = [record for record in records if record.seq > self.settled.seq]
+        if not fresh:
+            return True
+        if self._deciding or fresh[0].seq != self.settled.seq + 1:
+            return False
+        try:
+            self._take_missed(fresh)
+        except BrokenLog as error:
+            self._ahead = clone(self.settled)
+            log.warning("writer.heard_wrong", board=self.board, reason=str(error))
+            return False
+        return True
+
     async def _run(self) -> None:
         while True:
             await self._sleep()
@@ -143,6 +192,8 @@ class Writer:
                 return
             if jobs or self.catch_up_wanted or self._time_is_up():
                 self.catch_up_wanted = False
+                if self._neighbours is not None and self._asks_for_presence(jobs):
+                    await self._neighbours.meet()
                 self._note(await self._write(jobs))
 
     async def _sleep(self) -> None:
@@ -165,6 +216,7 @@ class Writer:
     def _note(self, failed: Exception | None) -> None:
         """Remember whether the store answers; say in the log that it does not, once until it has taken a write again."""
         self._failing = failed is not None
+        self.failures += self._failing
         self.catch_up_wanted |= self._failing
         if failed is not None and not self._warned:
             self._warned = True
@@ -174,15 +226,14 @@ class Writer:
         due_us = self.settled.next_due_us()
         return due_us is not None and due_us <= self._clock.now_us()
 
+    def _asks_for_presence(self, jobs: Sequence[_Job]) -> bool:
+        """Whether it may matter to these jobs who called, or is gone, on other nodes: a lease ends, or one is freed."""
+        if self._time_is_up():
+            return True
+        return bool(self.settled.waiting) and any(isinstance(job.command, _MAY_FREE) for job in jobs or (_NOBODY,))
+
     def _take_group(self) -> list[_Job]:
-        jobs: list[_Job] = []
-        notes = 0
-        while self._jobs and (not jobs or notes + self._jobs[0].notes <= GROUP_NOTES):
-            job = self._jobs.popleft()
-            notes += job.notes
-            jobs.append(job)
-        self._queued_notes -= notes
-        return jobs
+        return self._jobs.take(GROUP_NOTES)
 
     async def _write(self, jobs: list[_Job]) -> Exception | None:
         """Carry out a group of commands and answer each; give what the store failed with, if it did."""
@@ -210,6 +261,7 @@ class Writer:
     @staticmethod
     def _fail(jobs: list[_Job], code: str, error: Exception) -> None:
         sentence = f"Nothing was stored: {error}" if code != "internal_error" else "Nothing was stored."
+        sentence = str(error) if isinstance(error, OutcomeUnknown) else sentence
         for job in jobs:
             if not job.done.done():
                 job.done.set_exception(ProblemError(problem(code, sentence)))
@@ -217,15 +269,27 @@ class Writer:
 
     async def _transact(self, jobs: list[_Job]) -> None:
         async with self._store.begin(self.board, self._ahead.seq) as transaction:
-            self._take_missed(transaction.missed)
-            steps, records = await self._decide(jobs, transaction)
-            if records:
-                await transaction.commit(records)
-                self._warned = False
-        self._settle(records)
-        for job, outcome in zip(jobs, steps, strict=True):
-            if not job.done.done():
-                job.done.set_result(outcome.answer)
+            # Some of what was missed when the right to write was asked for may have been heard since.
+            if transaction.missed:
+                self._take_missed([record for record in transaction.missed if record.seq > self._ahead.seq])
+            self._deciding = True
+            try:
+                steps = await self._decide_and_commit(jobs, transaction)
+            finally:
+                self._deciding = False
+            for job, outcome in zip(jobs, steps, strict=True):
+                if not job.done.done():
+                    job.done.set_result(outcome.answer)
+
+    async def _decide_and_commit(self, jobs: list[_Job], transaction: Transaction) -> list[Step]:
+        steps, records = await self._decide(jobs, transaction)
+        if records:
+            await transaction.commit(records)
+            self._warned = False
+            self._settle(records)
+            if self._neighbours is not None:
+                self._neighbours.tell(records)
+        return steps
 
     def _take_missed(self, missed: Sequence[Record]) -> None:
         if missed:
@@ -277,5 +341,6 @@ def _union(parts: Sequence[Wanted]) -> Wanted:
     )
 
 
+_MAY_FREE: Final = (PassTime, Release, Narrow, Transfer)
 _NONE_WANTED: Final = Wanted()
 _NOBODY: Final = _Job(PassTime(), None)  # type: ignore[arg-type] -- time passes, and nobody waits for the answer

@@ -25,8 +25,11 @@ class Sockets(msgspec.Struct, frozen=True):
 class Commons(Protocol):
     """The shared part of a store. Errors are `StoreUnavailable`, as on every method of a store."""
 
-    async def keep_ticket(self, digest: bytes, identity: bytes, *, end_us: int, now_us: int) -> None:
-        """Keep a ticket by its hash, durable on return; those that ended before `now_us` are forgotten."""
+    async def keep_ticket(self, digest: bytes, identity: bytes, *, end_us: int, now_us: int, limit: int) -> bool:
+        """Keep a ticket by its hash, durable on return; those that ended before `now_us` are forgotten.
+
+        Tells whether it was kept: not where `limit` tickets, or a few more, have not ended.
+        """
         ...
 
     async def take_ticket(self, digest: bytes, *, now_us: int) -> bytes | None:

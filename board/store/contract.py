@@ -280,6 +280,14 @@ class Store(Protocol):
         """Acknowledge, durable on return; acknowledging twice changes nothing. Gives what is acknowledged now."""
         ...
 
+    async def token_key(self, *, make: bool) -> bytes | None:
+        """The key that tokens are hashed under: the same for every process and node of this store, for ever.
+
+        It is made at the first call with `make`, durable on return; without, None says that there is none. It is not
+        part of any board, and a store that can keeps it where a copy of the log does not take it along.
+        """
+        ...
+
     async def tokens(self) -> list[TokenRow]:
         """All tokens ever made, oldest first."""
         ...

@@ -123,6 +123,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._boards: dict[str, _Board] = {}
         self._tokens: list[TokenRow] = []
+        self._token_key: bytes | None = None
         self._is_open = False
 
     async def open(self) -> None:
@@ -238,6 +239,12 @@ class MemoryStore:
         beyond = frozenset(seq for seq in (*old.seqs, *seqs) if seq > reached)
         found.acks[worker] = Acks(reached, beyond)
         return found.acks[worker]
+
+    async def token_key(self, *, make: bool) -> bytes | None:
+        self._check_open()
+        if make and self._token_key is None:
+            self._token_key = secrets.token_bytes(32)
+        return self._token_key
 
     async def tokens(self) -> list[TokenRow]:
         self._check_open()

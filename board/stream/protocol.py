@@ -26,7 +26,7 @@ from board.service.questions import AckBody, StreamQuery, read_query
 from board.stream.subscription import Subscription
 from schema.codec import encode
 from schema.codes import CODES, ProblemError, problem
-from schema.events import EventType
+from schema.ops import AckOp, FilterOp, PostOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,31 +47,6 @@ PING: Final = b"\x89\x00"
 """An unsolicited-looking but answered ping: empty, so that all subscribers share it."""
 
 _REASON_BYTES: Final = 123
-
-
-class PostOp(msgspec.Struct, frozen=True, tag_field="op", tag="post", forbid_unknown_fields=True):
-    """Store a note."""
-
-    note: msgspec.Raw
-    id: str | int | None = None
-
-
-class AckOp(msgspec.Struct, frozen=True, tag_field="op", tag="ack", forbid_unknown_fields=True):
-    """Acknowledge notes."""
-
-    seqs: tuple[int, ...] = ()
-    through: int | None = None
-    id: str | int | None = None
-
-
-class FilterOp(msgspec.Struct, frozen=True, tag_field="op", tag="filter", forbid_unknown_fields=True):
-    """Replace the filter."""
-
-    type: tuple[EventType, ...] = ()
-    scope: tuple[str, ...] = ()
-    author: str = ""
-    to: str = ""
-    id: str | int | None = None
 
 
 Op = PostOp | AckOp | FilterOp
@@ -187,14 +162,15 @@ class StreamProtocol(asyncio.Protocol):
 
     async def _enter(self, request: Request) -> None:
         path, query = _read_path(request.path)
-        identity = self.streams.identify(request, query)
+        identity = await self.streams.identify(request, query)
         board = await self.streams.service.enter(identity, path)
-        self.streams.admit(self)
+        self.streams.admit(self, board, identity)
         where = self.streams.service.filter_of(
             board, identity, types=query.type, scope=query.scope, author=query.author, to=query.to
         )
         self._identity, self._board = identity, board
         board.presence.connected(identity.worker)
+        self.streams.service.quotas.stream_opened(board, identity.worker)
         self._subscription = Subscription(board, self.streams.store, self, where)
         await self._subscription.start(query)
 

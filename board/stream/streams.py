@@ -63,16 +63,17 @@ class Streams:
         """How many streams are open."""
         return len(self._open)
 
-    def identify(self, request: Request, query: StreamQuery) -> Identity:
+    async def identify(self, request: Request, query: StreamQuery) -> Identity:
         """Tell who opens a stream. Raises ProblemError."""
         headers = request.headers
         check_origin(_one(headers, "Origin"), _one(headers, "Host"), self.settings, self.service.access.open_mode)
         if query.ticket:
-            return self.service.access.use_ticket(query.ticket)
+            return await self.service.use_ticket(query.ticket)
         return self.service.access.identify(_one(headers, "Authorization"), _one(headers, "X-Board-Worker"))
 
-    def admit(self, stream: StreamProtocol) -> None:
+    def admit(self, stream: StreamProtocol, board: OpenBoard, who: Identity) -> None:
         """Count a stream. Raises ProblemError `rate_limited` when there are too many."""
+        self.service.quotas.check_stream(board, who.worker)
         if len(self._open) >= self.settings.subscribers:
             limit = self.settings.subscribers
             raise ProblemError(problem("rate_limited", f"{limit} streams are open.", limit=limit, unit="streams"))
@@ -83,7 +84,8 @@ class Streams:
         self._open.discard(stream)
         if board is None or who is None:
             return
-        if board.presence.disconnected(who.worker) and board.state.waiting:
+        self.service.quotas.stream_closed(board, who.worker)
+        if board.presence.disconnected(who.worker, board.clock.now_us()) and board.state.waiting:
             board.writer.catch_up()
 
     async def post(self, who: Identity, board: OpenBoard, note: msgspec.Raw) -> Reply:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
-
 from board.core.selection import Filter
 from board.hub import frame, frames_of
+from board.store.contract import StoreUnavailable
 from schema.codec import encode
 from schema.codes import ProblemError, problem
+from schema.ops import Hello
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PAGE_EVENTS: Final = 500
 PAGE_BYTES: Final = 262_144
+
+LOOK_AGAIN_S: Final = 0.5
+"""Seconds between two attempts to read a log that does not answer."""
 
 
 class Wire(Protocol):
@@ -42,15 +45,6 @@ class Wire(Protocol):
     def end(self, error: ProblemError) -> None:
         """Close the stream with the problem's close code."""
         ...
-
-
-class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="hello"):
-    """The first thing on a stream."""
-
-    board: str
-    epoch: str
-    head: int
-    after: int
 
 
 class Subscription:
@@ -157,14 +151,19 @@ class Subscription:
             channel.join(self, self._where)
 
     async def _send_page(self, upto: int) -> None:
-        rows, more = await self._store.page(
-            self._board.name,
-            after=self.position,
-            before=upto + 1,
-            limit=PAGE_EVENTS,
-            where=self._where,
-            max_bytes=PAGE_BYTES,
-        )
+        try:
+            rows, more = await self._store.page(
+                self._board.name,
+                after=self.position,
+                before=upto + 1,
+                limit=PAGE_EVENTS,
+                where=self._where,
+                max_bytes=PAGE_BYTES,
+            )
+        except StoreUnavailable:
+            # What the reader needs is in the log: it stays open, and goes on when that is back.
+            await asyncio.sleep(LOOK_AGAIN_S)
+            return
         if rows:
             self._wire.write(frames_of([row.body for row in rows]))
         self.position = rows[-1].seq if more else upto

@@ -16,7 +16,7 @@ def reader_binary() -> Path | None:
     """Give the compiled subscriber, or None where there is no C compiler. Kept in the user's cache, by its source."""
     digest = blake2b(SOURCE.read_bytes(), digest_size=8).hexdigest()
     binary = _cache() / f"reader-{digest}"
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    compiler = shutil.which(os.environ.get("CC", "cc"))
     if binary.exists() or compiler is None:
         return binary if binary.exists() else None
     binary.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,8 @@
  * where it is empty).
  *
  * The payload is searched for the marks of notes, `~~P:IIIIIIII:TTTTTTTTTTTTTTTT~` (phase, index, nanoseconds of
- * CLOCK_MONOTONIC, all hexadecimal), and for the `"seq":N` before each; nothing is parsed beyond that. The clock is read
- * once for each recv(), after it.
+ * CLOCK_MONOTONIC, all hexadecimal), and for the `"seq":N,"at":` of events; nothing is parsed beyond that. The clock is
+ * read once for each recv(), after it.
  *
  * Commands on standard input, one a line; answers are lines of JSON on standard output:
  *
@@ -203,19 +203,24 @@ static void take_mark(subscriber_t *one, uint64_t index, uint64_t at_ns, uint64_
         add(&me.last_us, late_us);
 }
 
-static void take_seq(subscriber_t *one, const unsigned char *from, const unsigned char *to) {
-    const unsigned char *found = memmem(from, (size_t)(to - from), "\"seq\":", 6);
-    if (!found)
-        return;
-    int64_t seq = 0;
-    for (found += 6; found < to && *found >= '0' && *found <= '9'; found++)
-        seq = seq * 10 + (*found - '0');
+static void take_seq(subscriber_t *one, int64_t seq) {
     if (one->seq >= 0 && seq > one->seq + 1)
         me.gaps += (uint64_t)(seq - one->seq - 1);
     if (one->seq >= seq)
         me.repeats++;
     else
         one->seq = seq;
+}
+
+/* An event's own seq is followed by its time; the seqs that it speaks of, and those of other frames, are not. */
+static void take_seqs(subscriber_t *one, const unsigned char *from, const unsigned char *to) {
+    while ((from = memmem(from, (size_t)(to - from), "\"seq\":", 6))) {
+        int64_t seq = 0;
+        for (from += 6; from < to && *from >= '0' && *from <= '9'; from++)
+            seq = seq * 10 + (*from - '0');
+        if (to - from >= 6 && !memcmp(from, ",\"at\":", 6))
+            take_seq(one, seq);
+    }
 }
 
 static uint64_t hex(const unsigned char *at, int digits) {
@@ -235,13 +240,15 @@ static size_t scan(subscriber_t *one, const unsigned char *from, size_t size, bo
             at++;
             continue;
         }
-        take_seq(one, done, at);
+        take_seqs(one, done, at);
         if ((int)hex(at + 2, 1) == me.phase)
             take_mark(one, hex(at + 4, 8), hex(at + 13, 16), when_ns);
         done = at += MARK_BYTES;
     }
-    if (whole)
+    if (whole) {
+        take_seqs(one, done, end);
         return size;
+    }
     return end - done > HEADROOM / 2 ? size - HEADROOM / 2 : (size_t)(done - from);
 }
 

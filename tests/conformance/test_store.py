@@ -579,3 +579,12 @@ async def test_closing_twice(store: Store) -> None:
         await store.boards()
     with pytest.raises(StoreUnavailable):
         await store.ping()
+
+
+async def test_the_key_of_the_tokens_is_made_once(store: Store) -> None:
+    """There is no key until one is asked for; then every caller gets the same one, also those who ask at once."""
+    assert await store.token_key(make=False) is None
+    made = await asyncio.gather(*(store.token_key(make=True) for _ in range(8)))
+    assert len(set(made)) == 1
+    assert len(made[0] or b"") == 32
+    assert await store.token_key(make=False) == made[0]

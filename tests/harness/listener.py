@@ -152,8 +152,7 @@ class Listener(asyncio.Protocol):
             case 1:
                 self._take_text(_frames.decode(payload))
             case 8:
-                reason = msgspec.json.decode(payload[2:]) if len(payload) > 2 else {}
-                self.closed = int.from_bytes(payload[:2], "big"), reason
+                self.closed = int.from_bytes(payload[:2], "big"), _reason(payload[2:])
                 self._transport.write(_masked(_CLOSE, payload[:2]))
             case 9 if not self._mute:
                 self._transport.write(_masked(_PONG, payload))
@@ -192,6 +191,13 @@ def _frame(buffer: bytearray) -> tuple[int, bytes] | None:
     opcode, payload = buffer[0] & 0x0F, bytes(buffer[start : start + size])
     del buffer[: start + size]
     return opcode, payload
+
+
+def _reason(text: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {"detail": text.decode()}
 
 
 def _masked(opcode: int, payload: bytes) -> bytes:

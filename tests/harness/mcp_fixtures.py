@@ -55,7 +55,9 @@ class Call(msgspec.Struct, frozen=True):
     def of(cls, context: Any) -> Call:
         """Read a request."""
         said = context.params or {}
-        return cls(context, said.get("arguments") or {}, said.get("inputResponses") or {}, said.get("requestState") or "")
+        return cls(
+            context, said.get("arguments") or {}, said.get("inputResponses") or {}, said.get("requestState") or ""
+        )
 
 
 def text(said: str, **more: Any) -> Plain:
@@ -98,7 +100,9 @@ async def resource(_call: Call) -> Plain:
 
 async def mixed(_call: Call) -> Plain:
     first = {"type": "text", "text": "Multiple content types test:"}
-    return content(first, IMAGE, embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'))
+    return content(
+        first, IMAGE, embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}')
+    )
 
 
 async def failing(_call: Call) -> Plain:
@@ -131,7 +135,9 @@ async def progress(call: Call) -> Plain:
 
 async def sampling(call: Call) -> Plain:
     prompt = types.SamplingMessage(role="user", content=types.TextContent(text=call.arguments["prompt"]))
-    answer = await call.context.session.create_message([prompt], max_tokens=100, related_request_id=call.context.request_id)
+    answer = await call.context.session.create_message(
+        [prompt], max_tokens=100, related_request_id=call.context.request_id
+    )
     return text(f"LLM response: {answer.content.text}")
 
 
@@ -157,7 +163,10 @@ async def elicitation_defaults(call: Call) -> Plain:
 
 
 async def elicitation_enums(call: Call) -> Plain:
-    plain, titled = ["option1", "option2", "option3"], [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
+    plain, titled = (
+        ["option1", "option2", "option3"],
+        [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)],
+    )
     members = {
         "untitledSingle": {"type": "string", "enum": plain},
         "titledSingle": {"type": "string", "oneOf": titled},
@@ -376,21 +385,23 @@ class Fixtures:
 
     def __init__(self, server: McpServer[Any]) -> None:
         self._server = server
-        self._before = {method: server.get_request_handler(method) for method in ("tools/list", "tools/call", *_RESOURCE_METHODS)}
+        self._before = {
+            method: server.get_request_handler(method) for method in ("tools/list", "tools/call", *_RESOURCE_METHODS)
+        }
 
     def add(self) -> None:
         """Add everything."""
         add = self._server.add_request_handler
-        add("tools/list", types.PaginatedRequestParams, self.tools)
-        add("tools/call", types.RequestParams, self.call)
-        add("resources/list", types.PaginatedRequestParams, self.resources)
-        add("resources/templates/list", types.PaginatedRequestParams, self.templates)
-        add("resources/read", types.ReadResourceRequestParams, self.read)
-        add("prompts/list", types.PaginatedRequestParams, self.prompts)
-        add("prompts/get", types.RequestParams, self.prompt)
-        add("completion/complete", types.RequestParams, self.completion)
+        add("tools/list", types.PaginatedRequestParams, self._tools)
+        add("tools/call", types.RequestParams, self._call)
+        add("resources/list", types.PaginatedRequestParams, self._resources)
+        add("resources/templates/list", types.PaginatedRequestParams, self._templates)
+        add("resources/read", types.ReadResourceRequestParams, self._read)
+        add("prompts/list", types.PaginatedRequestParams, self._prompts)
+        add("prompts/get", types.RequestParams, self._prompt)
+        add("completion/complete", types.RequestParams, self._completion)
         for method in ("logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
-            add(method, types.RequestParams, self.nothing)
+            add(method, types.RequestParams, self._nothing)
         headed = {name: schema for name, (_, schema) in FIXTURES.items() if "x-mcp-header" in json.dumps(schema)}
         self._server.get_tool_input_schema = headed.get
 
@@ -401,45 +412,52 @@ class Fixtures:
         assert isinstance(result, dict)
         return result
 
-    async def tools(self, context: Any, params: Any) -> Plain:
+    async def _tools(self, context: Any, params: Any) -> Plain:
         listed = await self._board("tools/list", context, params)
-        extra = [{"name": name, "description": f"The fixture {name}", "inputSchema": schema} for name, (_, schema) in FIXTURES.items()]
+        extra = [
+            {"name": name, "description": f"The fixture {name}", "inputSchema": schema}
+            for name, (_, schema) in FIXTURES.items()
+        ]
         return {**listed, "tools": [*listed["tools"], *extra]}
 
-    async def call(self, context: Any, params: Any) -> Plain:
+    async def _call(self, context: Any, params: Any) -> Plain:
         fixture = FIXTURES.get(context.params["name"])
         return await (fixture[0](Call.of(context)) if fixture else self._board("tools/call", context, params))
 
-    async def resources(self, context: Any, params: Any) -> Plain:
+    async def _resources(self, context: Any, params: Any) -> Plain:
         listed = await self._board("resources/list", context, params)
         extra = [{"uri": uri, "name": uri, "mimeType": part["mimeType"]} for uri, part in RESOURCES.items()]
         return {**listed, "resources": [*listed["resources"], *extra]}
 
-    async def templates(self, context: Any, params: Any) -> Plain:
+    async def _templates(self, context: Any, params: Any) -> Plain:
         listed = await self._board("resources/templates/list", context, params)
         extra = {"uriTemplate": "test://template/{id}/data", "name": "template"}
         return {**listed, "resourceTemplates": [*listed["resourceTemplates"], extra]}
 
-    async def read(self, context: Any, params: types.ReadResourceRequestParams) -> Plain:
+    async def _read(self, context: Any, params: types.ReadResourceRequestParams) -> Plain:
         part = RESOURCES.get(params.uri)
         if part is None:
             return await self._board("resources/read", context, params)
         return {"resultType": "complete", "contents": [{"uri": params.uri, **part}]}
 
-    async def prompts(self, _context: Any, _params: Any) -> Plain:
+    async def _prompts(self, _context: Any, _params: Any) -> Plain:
         prompts = [
-            {"name": name, "description": f"The fixture {name}", "arguments": [{"name": one, "required": True} for one in names]}
+            {
+                "name": name,
+                "description": f"The fixture {name}",
+                "arguments": [{"name": one, "required": True} for one in names],
+            }
             for name, names in _ARGUMENTS.items()
         ]
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "public", "prompts": prompts}
 
-    async def prompt(self, context: Any, _params: Any) -> Plain:
+    async def _prompt(self, context: Any, _params: Any) -> Plain:
         return prompt_of(context.params["name"], Call.of(context))
 
-    async def completion(self, _context: Any, _params: Any) -> Plain:
+    async def _completion(self, _context: Any, _params: Any) -> Plain:
         return {"resultType": "complete", "completion": {"values": [], "total": 0, "hasMore": False}}
 
-    async def nothing(self, _context: Any, _params: Any) -> Plain:
+    async def _nothing(self, _context: Any, _params: Any) -> Plain:
         return {}
 
 

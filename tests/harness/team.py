@@ -28,6 +28,7 @@ class Team:
     """A new board on a server, and its workers. Use as `async with`; `team("w1")` calls as that worker."""
 
     def __init__(self, node: Node, settings: SettingsDraft | None = None) -> None:
+        self.node = node
         self.board = f"team-{next(_numbers)}"
         self._settings = settings
         self._client = BoardClient(

@@ -81,6 +81,8 @@ class History:
         self.bench.known = set(WORKERS)
         self.mirror = State(self.bench.state.settings)
         self.opened: set[int] = set()
+        self.called_us: dict[str, int] = {}
+        self.longest_s: dict[int, int] = {}
 
     # What may happen
 
@@ -102,6 +104,7 @@ class History:
 
     def renew(self, which: int, ttl_s: int | None) -> None:
         if lease := self.pick(which):
+            self.longest_s[lease.claim] = max(self.longest_s.get(lease.claim, 0), ttl_s or 0)
             self.carry_out(Renew(Asker(lease.holder), lease.claim, ttl_s))
 
     def narrow(self, which: int, place: str) -> None:
@@ -112,6 +115,7 @@ class History:
     def transfer(self, which: int, taker: str) -> None:
         if lease := self.pick(which):
             self.carry_out(Transfer(Asker(lease.holder), lease.claim, taker))
+            self.called_us[taker] = self.bench.now_us  # the lease goes on for as long as its giver's would
 
     def retract(self, note: int, worker: str) -> None:
         self.carry_out(Retract(Asker(worker), note, ""))
@@ -121,7 +125,7 @@ class History:
         self.carry_out(SignOfLife(Asker(worker)))
 
     def be_seen(self, worker: str) -> None:
-        self.bench.seen_us[worker] = self.bench.now_us
+        self.bench.seen_us[worker] = self.called_us[worker] = self.bench.now_us
 
     def go_away(self, worker: str) -> None:
         self.bench.gone.add(worker)
@@ -139,6 +143,7 @@ class History:
         if command.asker.worker in self.bench.gone:
             self.bench.gone.discard(command.asker.worker)
             self.bench.run(SignOfLife(command.asker))  # as the service does before any call while claims wait
+        self.called_us[command.asker.worker] = self.bench.now_us
         answer = self.bench.run(command)
         if isinstance(answer, Stored):
             assert isinstance(self.bench.log[answer.seq - 1].event, Note)
@@ -202,6 +207,12 @@ class History:
             assert lease.expires_us > self.bench.now_us
             assert lease.expires_us <= lease.since_us + CLAIM_LIFE_S * US
 
+    def no_lease_outlives_its_silent_holder(self) -> None:
+        for lease in self.mirror.leases.values():
+            called_us = max(self.called_us.get(lease.holder, 0), lease.since_us)
+            longest_s = max(lease.ttl_s, self.longest_s.get(lease.claim, 0))
+            assert lease.expires_us <= called_us + longest_s * US
+
     def nobody_waits_for_himself(self) -> None:
         blockers = {worker: self.blockers_of(worker) for worker in WORKERS}
         while leaves := [worker for worker, others in blockers.items() if not others & blockers.keys()]:
@@ -229,6 +240,7 @@ class History:
         self.the_log_folds_to_the_live_state()
         self.what_meets_is_one_holders_or_a_conflict()
         self.no_lease_outlives_its_end()
+        self.no_lease_outlives_its_silent_holder()
         self.nobody_waits_for_himself()
         self.whose_way_is_free_waits_no_longer()
 

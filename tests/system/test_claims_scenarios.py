@@ -132,6 +132,17 @@ async def test_a_dead_holder_lets_go_when_its_lease_ends(node: ClockedNode, team
     assert before_us <= us_of_text(expired.last_seen) <= after_us
 
 
+async def test_one_early_call_does_not_keep_a_dead_holder(node: ClockedNode, team: Team) -> None:
+    """A holder that called once, too early for a renewal, and died, loses its lease one length after that call."""
+    await team("w1").claim((FILE,), "dies early", ttl_s=90)
+    node.clock.move(20)
+    await team("w1").notes()
+    node.clock.move(75)
+    assert (await refusal(team("w2").claim((FILE,), "too soon"))).code == "claim_conflict"
+    node.clock.move(16)
+    assert state_of(await team("w2").claim((FILE,), "in time")) == "held"
+
+
 async def test_a_holder_is_told_of_the_end(node: ClockedNode, team: Team) -> None:
     """A holder whose lease ends is told once on its socket; claiming again leaves one live claim."""
     async with team("w1").subscribe() as events:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from anyio import to_thread
 
-from tests.harness.node import Node
+if TYPE_CHECKING:
+    from tests.harness.node import Node
 
 pytestmark = pytest.mark.anyio
 
 SETTINGS = Path(__file__).parent / "schemathesis"
 SEED = "1"
-
-
-@pytest.fixture
-async def node(tmp_path: Path):
-    async with Node(tmp_path) as node:
-        yield node
 
 
 async def test_every_operation_keeps_its_description(node: Node) -> None:

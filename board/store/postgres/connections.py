@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+import time
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 import asyncpg
 
 from board.store.contract import StoreUnavailable
-from board.store.postgres.faults import DRIVER, translated, translating
+from board.store.postgres.faults import translating
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
 IDLE_S: Final = 300.0
 """Seconds after which a connection that nobody borrowed is closed."""
@@ -28,7 +30,7 @@ class Row(Protocol):
 
 
 class Connection(Protocol):
-    """A connection as the type checker sees it: asyncpg's own comes through a proxy that has no types."""
+    """A connection as the type checker sees it: asyncpg says nothing of what comes out of its own."""
 
     async def execute(self, query: str, *args: object) -> str:
         """Run one statement, or several without arguments."""
@@ -54,6 +56,10 @@ class Connection(Protocol):
         """Tell whether a transaction is open, or has failed and is not rolled back yet."""
         ...
 
+    def is_closed(self) -> bool:
+        """Tell whether the connection is known to be over."""
+        ...
+
     def terminate(self) -> None:
         """Drop the connection at once; the server undoes what it had not committed."""
         ...
@@ -77,70 +83,81 @@ def session_settings(dsn: str, wait_s: float) -> dict[str, str]:
 
 
 class Connections:
-    """At most `size` connections, made when they are first needed. Open it before use, and close it."""
+    """At most `size` connections, made when they are needed. Open it before use, and close it.
+
+    It is no `asyncpg.Pool`: that one asks the server to reset every connection that comes back, a round trip each, and
+    takes one that died away from whoever holds it.
+    """
 
     def __init__(self, dsn: str, *, size: int, wait_s: float) -> None:
+        self.wait_s = wait_s
         self._dsn = dsn
         self._size = size
-        self.wait_s = wait_s
-        self._pool: Any = None
+        self._free = asyncio.Semaphore(size)
+        self._idle: deque[tuple[Connection, float]] = deque()
+        self._is_open = False
 
-    async def open(self) -> None:
-        """Get ready to connect; nothing is connected yet."""
-        with translating():
-            self._pool = await asyncpg.create_pool(
-                self._dsn,
-                min_size=0,
-                max_size=self._size,
-                timeout=self.wait_s,
-                command_timeout=self.wait_s,
-                max_inactive_connection_lifetime=IDLE_S,
-                reset=_keep,
-                server_settings=session_settings(self._dsn, self.wait_s),
-            )
+    def open(self) -> None:
+        """Let connections be taken; none is made yet."""
+        self._is_open = True
 
     async def close(self) -> None:
-        """Close all connections, those that are lent out as soon as they come back or `wait_s` is over."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        try:
+        """Wait for those that are lent out, `wait_s` at the most, and close all."""
+        self._is_open = False
+        with suppress(TimeoutError):
             async with asyncio.timeout(self.wait_s):
-                await pool.close()
-        except DRIVER:
-            pool.terminate()
+                for _ in range(self._size):
+                    await self._free.acquire()
+        while self._idle:
+            self._idle.pop()[0].terminate()
 
     async def take(self) -> Connection:
-        """Borrow a connection. Raises StoreUnavailable when there is none within `wait_s`."""
-        if self._pool is None:
+        """Borrow a connection. Raises StoreUnavailable when there is none within `wait_s`, or twice that for a new one."""
+        if not self._is_open:
             msg = "the store is not open"
             raise StoreUnavailable(msg)
         with translating():
-            return cast("Connection", await self._pool.acquire(timeout=self.wait_s))
+            async with asyncio.timeout(self.wait_s):
+                await self._free.acquire()
+            try:
+                return self._kept() or await self._connect()
+            except BaseException:
+                self._free.release()
+                raise
 
-    async def give_back(self, connection: Connection) -> None:
-        """Give a connection back that is in no transaction, or that was terminated."""
-        if self._pool is None:
+    def _kept(self) -> Connection | None:
+        while self._idle:
+            connection, since_s = self._idle.pop()
+            if not connection.is_closed() and time.monotonic() - since_s < IDLE_S:
+                return connection
             connection.terminate()
-            return
-        with translating():
-            await self._pool.release(connection)
+        return None
+
+    async def _connect(self) -> Connection:
+        return await asyncpg.connect(
+            self._dsn,
+            timeout=self.wait_s,
+            command_timeout=self.wait_s,
+            server_settings=session_settings(self._dsn, self.wait_s),
+        )
+
+    def give_back(self, connection: Connection) -> None:
+        """Give a connection back. One that is in a transaction still is dropped, and the transaction with it."""
+        if not self._is_open or connection.is_closed() or connection.is_in_transaction():
+            connection.terminate()
+        else:
+            self._idle.append((connection, time.monotonic()))
+        self._free.release()
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[Connection]:
+    async def lent(self) -> AsyncGenerator[Connection]:
         """Borrow a connection for a block. One that saw an error, or whose borrower was cancelled, is not used again."""
         connection = await self.take()
         try:
-            yield connection
-        except BaseException as error:
+            with translating():
+                yield connection
+        except BaseException:
             connection.terminate()
-            await self.give_back(connection)
-            if isinstance(error, DRIVER):
-                raise translated(error) from error
             raise
-        await self.give_back(connection)
-
-
-async def _keep(_connection: object) -> None:
-    # asyncpg would reset what a borrower may have changed, at the price of a round trip. Nobody here changes anything.
-    return None
+        finally:
+            self.give_back(connection)

@@ -11,7 +11,7 @@ from asyncpg import exceptions as pg
 from board.store.contract import HeadMoved, StoreDamaged, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 class ConnectionLost(StoreUnavailable):
@@ -56,7 +56,7 @@ def translated(error: Exception) -> StoreUnavailable | AssertionError:
 
 
 @contextmanager
-def translating() -> Iterator[None]:
+def translating() -> Generator[None]:
     """Translate what the driver raises inside the block."""
     try:
         yield

@@ -64,6 +64,11 @@ _ACKS: Final = """
     SELECT coalesce((SELECT through FROM acks WHERE board = $1 AND worker = $2), 0),
         ARRAY(SELECT seq FROM acked WHERE board = $1 AND worker = $2)
 """
+# Read what every worker acknowledged; whoever acknowledged anything has a row in `acks`.
+_ALL_ACKS: Final = """
+    SELECT worker, through, ARRAY(SELECT seq FROM acked WHERE acked.board = acks.board AND acked.worker = acks.worker)
+    FROM acks WHERE board = $1
+"""
 # Keep a token.
 _ADD_TOKEN: Final = """
     INSERT INTO tokens (id, digest, role, worker, board, created_us, expires_us, revoked_us)
@@ -127,9 +132,7 @@ async def save_workers(connection: Connection, number: int, rows: Sequence[Worke
         await connection.execute(_SAVE_WORKERS, number, *map(list, zip(*values, strict=True)))
 
 
-async def ack(
-    connection: Connection, number: int, worker: str, *, through: int | None, seqs: Collection[int]
-) -> Acks:
+async def ack(connection: Connection, number: int, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
     """Acknowledge, and give what is acknowledged now."""
     await connection.execute("BEGIN")
     # The row of `through` is written even where it does not move: its lock makes calls of one worker take turns.
@@ -148,6 +151,12 @@ async def acks(connection: Connection, number: int, worker: str) -> Acks:
     row = await connection.fetchrow(_ACKS, number, worker)
     assert row is not None
     return Acks(row[0], frozenset(row[1]))
+
+
+async def all_acks(connection: Connection, number: int) -> dict[str, Acks]:
+    """Give what every worker acknowledged."""
+    rows = await connection.fetch(_ALL_ACKS, number)
+    return {worker: Acks(through, frozenset(seqs)) for worker, through, seqs in rows}
 
 
 async def add_token(connection: Connection, row: TokenRow) -> None:

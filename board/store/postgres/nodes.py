@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,7 +20,8 @@ FORGET_US: Final = 3_600_000_000
 # Keep a ticket, and forget those that are over.
 _KEEP_TICKET: Final = """
     WITH over AS (DELETE FROM tickets WHERE end_us <= $4)
-    INSERT INTO tickets (digest, identity, end_us) VALUES ($1, $2, $3)
+    INSERT INTO tickets (digest, identity, end_us)
+    SELECT $1, $2, $3 WHERE (SELECT count(*) FROM tickets WHERE end_us > $4) < $5 RETURNING true
 """
 # Take a ticket: of two that ask at once, one deletes the row.
 _TAKE_TICKET: Final = "DELETE FROM tickets WHERE digest = $1 RETURNING CASE WHEN end_us > $2 THEN identity END"
@@ -44,10 +46,26 @@ _ELSEWHERE: Final = """
     FROM sockets JOIN nodes USING (node) WHERE board = $1 AND node <> $2 GROUP BY worker ORDER BY worker
 """
 
+# Keep the key of the tokens, unless a node has kept one.
+_MAKE_TOKEN_KEY: Final = "INSERT INTO token_key (id, key) VALUES (1, $1) ON CONFLICT DO NOTHING"  # noqa: S105 -- SQL
+_TOKEN_KEY: Final = "SELECT key FROM token_key"  # noqa: S105 -- SQL
 
-async def keep_ticket(connection: Connection, digest: bytes, identity: bytes, end_us: int, now_us: int) -> None:
-    """Keep a ticket."""
-    await connection.execute(_KEEP_TICKET, digest, identity, end_us, now_us)
+
+async def make_token_key(connection: Connection) -> None:
+    """Make the key of the tokens, once."""
+    await connection.execute(_MAKE_TOKEN_KEY, secrets.token_bytes(32))
+
+
+async def token_key(connection: Connection) -> bytes | None:
+    """Give the key of the tokens."""
+    return await connection.fetchval(_TOKEN_KEY)
+
+
+async def keep_ticket(
+    connection: Connection, digest: bytes, identity: bytes, *, end_us: int, now_us: int, limit: int
+) -> bool:
+    """Keep a ticket; tell whether there was room for it."""
+    return bool(await connection.fetchval(_KEEP_TICKET, digest, identity, end_us, now_us, limit))
 
 
 async def take_ticket(connection: Connection, digest: bytes, now_us: int) -> bytes | None:
@@ -55,9 +73,7 @@ async def take_ticket(connection: Connection, digest: bytes, now_us: int) -> byt
     return await connection.fetchval(_TAKE_TICKET, digest, now_us)
 
 
-async def report_sockets(
-    connection: Connection, number: int, node: str, rows: Sequence[Sockets], now_us: int
-) -> None:
+async def report_sockets(connection: Connection, number: int, node: str, rows: Sequence[Sockets], now_us: int) -> None:
     """Say what changed on a node."""
     await connection.execute(_HEAR, node, now_us, now_us - FORGET_US)
     if rows:

@@ -166,9 +166,7 @@ async def detail(connection: Connection, number: int, seq: int) -> str | None:
 async def records(connection: Connection, number: int, *, after: int, limit: int) -> list[FullRow]:
     """Give rows with all that is kept beside them."""
     found = await connection.fetch(_FULL, number, min(after, LARGEST), limit)
-    return [
-        FullRow(seq, body, _text(text), key or "", digest or b"") for seq, _, body, text, key, digest in found
-    ]
+    return [FullRow(seq, body, _text(text), key or "", digest or b"") for seq, _, body, text, key, digest in found]
 
 
 async def missed(connection: Connection, number: int, *, after: int, limit: int) -> list[Record]:

@@ -183,10 +183,7 @@ def _conditions(where: Filter, first: int) -> tuple[str, list[Any]]:
 
 
 async def _filed(connection: Connection, where: Filter, span: Span, keeps: Keeps) -> AsyncGenerator[Row]:
-    if where.to:
-        labels = {recipient(where.to)}
-    else:
-        labels = {label for target in where.scope for label in asked_for(target)}
+    labels = {recipient(where.to)} if where.to else {label for target in where.scope for label in asked_for(target)}
     hashes = [label_hash(span.number, label) for label in labels]
     sql = _FILED.format(direction=span.direction)
     read = ROUND

@@ -17,14 +17,19 @@ _LOCK_KEY: Final = int.from_bytes(b"board")
 
 # One node at a time: the lock is of this database, and ends with the transaction however that ends.
 _LOCK: Final = "SELECT pg_advisory_xact_lock($1)"
-_PATIENCE: Final = f"SET LOCAL lock_timeout = '{MIGRATION_WAIT_S}s'; SET LOCAL statement_timeout = '{MIGRATION_WAIT_S}s'"
+_PATIENCE: Final = (
+    f"SET LOCAL lock_timeout = '{MIGRATION_WAIT_S}s'; SET LOCAL statement_timeout = '{MIGRATION_WAIT_S}s'"
+)
 _MIGRATIONS_TABLE: Final = """
     CREATE TABLE IF NOT EXISTS migrations (
         number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_us bigint NOT NULL
     )
 """
-# Whether this schema was migrated before: a search path that finds another schema's table must not count.
-_HAS_MIGRATIONS: Final = "SELECT to_regclass(quote_ident(current_schema()) || '.migrations') IS NOT NULL"
+# Whether this schema was migrated before. Asked of the catalogue and not with `to_regclass`, which remembers for the
+# rest of a transaction that there was no such table, though another node has made it meanwhile.
+_HAS_MIGRATIONS: Final = """
+    SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations')
+"""
 _APPLIED: Final = "SELECT number, checksum FROM migrations ORDER BY number"
 _ADD_APPLIED: Final = "INSERT INTO migrations (number, name, checksum, applied_us) VALUES ($1, $2, $3, $4)"
 

@@ -44,8 +44,8 @@ class PostgresStore:
         self._indexing = Indexing(self._index)
 
     async def open(self) -> None:
-        await self._reading.open()
-        await self._writing.open()
+        self._reading.open()
+        self._writing.open()
         async with self._writing.lent() as connection:
             await shape.prepare(connection)
         self._indexing.start()
@@ -146,9 +146,18 @@ class PostgresStore:
         number, _ = await self.known(board)
         return await self._read(partial(log.acks, number=number, worker=worker))
 
+    async def all_acks(self, board: str) -> dict[str, Acks]:
+        number, _ = await self.known(board)
+        return await self._read(partial(log.all_acks, number=number))
+
     async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
         number, _ = await self.known(board)
         return await self._write(partial(log.ack, number=number, worker=worker, through=through, seqs=seqs))
+
+    async def token_key(self, *, make: bool) -> bytes | None:
+        if make:
+            await self._write(nodes.make_token_key)
+        return await self._read(nodes.token_key)
 
     async def tokens(self) -> list[TokenRow]:
         return await self._read(pages.tokens)
@@ -159,10 +168,9 @@ class PostgresStore:
     async def revoke_tokens(self, *, id: str = "", worker: str = "", at_us: int) -> list[TokenRow]:
         return await self._write(partial(log.revoke_tokens, token_id=id, worker=worker, at_us=at_us))
 
-    async def keep_ticket(self, digest: bytes, identity: bytes, *, end_us: int, now_us: int) -> None:
-        await self._write(
-            partial(nodes.keep_ticket, digest=digest, identity=identity, end_us=end_us, now_us=now_us)
-        )
+    async def keep_ticket(self, digest: bytes, identity: bytes, *, end_us: int, now_us: int, limit: int) -> bool:
+        keep = partial(nodes.keep_ticket, digest=digest, identity=identity, end_us=end_us, now_us=now_us, limit=limit)
+        return await self._write(keep)
 
     async def take_ticket(self, digest: bytes, *, now_us: int) -> bytes | None:
         return await self._write(partial(nodes.take_ticket, digest=digest, now_us=now_us))

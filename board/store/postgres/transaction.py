@@ -33,6 +33,7 @@ _LOOK_AGAIN_S: Final = 0.1
 # Take the board's row, and tell the last seq that was given out. The row is read after the lock was granted.
 _LOCK: Final = "SELECT head FROM boards WHERE id = $1 FOR NO KEY UPDATE"
 
+
 class PostgresTransaction:
     """One writer's turn: within this process first, so that those who wait their turn need no connection."""
 
@@ -112,15 +113,12 @@ class PostgresTransaction:
         if connection is None:
             return
         try:
-            if connection.is_in_transaction():
+            if connection.is_in_transaction() and not connection.is_closed():
                 await connection.execute("ROLLBACK")
         except DRIVER:
             connection.terminate()
-        except BaseException:
-            connection.terminate()
-            await self._connections.give_back(connection)
-            raise
-        await self._connections.give_back(connection)
+        finally:
+            self._connections.give_back(connection)
 
     async def lookup(self, wanted: Wanted) -> Found:
         if not wanted:

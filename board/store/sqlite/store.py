@@ -27,7 +27,7 @@ from board.store.contract import (
     TokenRow,
     WorkerRow,
 )
-from board.store.sqlite import connections, derived, log, pages, queries
+from board.store.sqlite import connections, derived, log, pages, queries, token_key
 from board.store.sqlite.reader import Readers
 from board.store.sqlite.writer import Writer
 from schema.limits import Settings
@@ -175,6 +175,10 @@ class SqliteStore:
 
     async def ack(self, board: str, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
         return await self._write(partial(log.ack, board=board, worker=worker, through=through, seqs=seqs))
+
+    async def token_key(self, *, make: bool) -> bytes | None:
+        self._check_open()
+        return await asyncio.to_thread(token_key.read_key, self._path, make=make)
 
     async def tokens(self) -> list[TokenRow]:
         return await self._read(pages.tokens)

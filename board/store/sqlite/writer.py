@@ -36,10 +36,11 @@ Work: TypeAlias = "Callable[[Connection], T]"
 GROUP_JOBS: Final = 256
 """The most jobs of one transaction. It bounds how long the first of them waits for the last."""
 
-IDLE_S: Final = 0.005
-"""Seconds without a job after which the writer turns to its chores."""
+IDLE_S: Final = 0.05
+"""Seconds without a job after which the writer turns to its chores: longer than a busy server takes from group to group,
+since both need the interpreter's lock."""
 
-CHORE_EVERY_S: Final = 0.1
+CHORE_EVERY_S: Final = 0.25
 """Seconds after which a piece of the chores is done even where jobs keep coming."""
 
 PASSIVE_PAGES: Final = 1000

@@ -33,6 +33,7 @@ class Lane(asyncio.Protocol):
     """One connection, with one request under way at most. Answers must carry a Content-Length."""
 
     def __init__(self, lanes: Lanes) -> None:
+        self.gone = asyncio.Event()
         self._lanes = lanes
         self._transport: asyncio.Transport
         self._answered: Answered | None = None
@@ -45,6 +46,7 @@ class Lane(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End; with a request under way that is a failure."""
+        self.gone.set()
         self._lanes.lost(exc, busy=self._answered is not None)
 
     def send(self, request: bytes, answered: Answered) -> None:
@@ -108,6 +110,8 @@ class Lanes:
     ) -> None:
         for lane in self._all:
             lane.close()
+        for lane in self._all:
+            await lane.gone.wait()
 
     def submit(self, request: bytes, answered: Answered) -> None:
         """Send a request as soon as a connection is free; requests that wait keep their order."""

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -89,11 +90,11 @@ class Postgres:
 
     def freeze(self) -> None:
         """Stop every process of the server without their knowing."""
-        os.killpg(self._running().pid, signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let them go on."""
-        os.killpg(self._running().pid, signal.SIGCONT)
+        self._signal_all(signal.SIGCONT)
 
     async def new_place(self, *, port: int | None = None) -> str:
         """Make an empty schema, and give the DSN of those who see it alone; it costs a tenth of a database."""
@@ -110,10 +111,18 @@ class Postgres:
             await connection.close()
 
     def _end(self, number: int) -> None:
+        self.thaw()
         process, self._process = self._running(), None
-        os.killpg(process.pid, signal.SIGCONT)
         process.send_signal(number)
         process.wait(START_S)
+
+    def _signal_all(self, number: int) -> None:
+        # Each of its processes is a session of its own, so they have no group together.
+        pid = self._running().pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for one in (pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(one, number)
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "the server does not run"

@@ -33,7 +33,7 @@ SURVIVES = 0.85
 
 PLAIN = st.just("some text")
 PATHS = ("src/a.c", "src/b.c", "src", "lib/z.c", "src/a.c:1-9")
-few = settings(max_examples=600)
+few = settings(max_examples=60)
 """Each example is a whole log, folded and shown more than once."""
 
 _ROW = re.compile(r"- #\d+ .*")

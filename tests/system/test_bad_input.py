@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import httpx
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from anyio import to_thread
 from tests.harness.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +53,15 @@ class Board:
         assert len(body) < 4096
         assert await self.state() == self.before
         return document
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Give one server for all: every test finds the board that the one before it left."""
+    node = Node(tmp_path_factory.mktemp("node"))
+    anyio.run(node.start)
+    yield node
+    node.close()
 
 
 @pytest.fixture

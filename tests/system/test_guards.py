@@ -6,16 +6,16 @@ from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import httpx
 import msgspec
 import pytest
 
 from board.http.routes import ROUTES
+from tests.harness.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.harness.node import Node
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.anyio
 
@@ -93,22 +93,39 @@ class Team(msgspec.Struct):
         )
 
 
-@pytest.fixture
-async def team(node: Node) -> AsyncIterator[Team]:
-    async with httpx.AsyncClient(trust_env=False) as http:
-        await http.post(f"{node.url}/v1/boards", json={"board": "other"})
-        # The first token ends open mode, so it is an admin's: it makes the others.
-        tokens = {"admin": await make(http, node.url, {}, role="admin", worker="w2")}
-        by_admin = {"Authorization": f"Bearer {tokens['admin']}"}
-        tokens["reader"] = await make(http, node.url, by_admin, role="reader", worker="w0")
-        tokens["worker"] = await make(http, node.url, by_admin, role="worker", worker="w1")
-        tokens["stranger"] = await make(http, node.url, by_admin, role="worker", worker="w1", board="other")
-        yield Team(node.url, node.log, tokens, http)
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Give one server for all, with a second board."""
+    node = Node(tmp_path_factory.mktemp("node"))
+    anyio.run(node.start)
+    httpx.post(f"{node.url}/v1/boards", json={"board": "other"}, trust_env=False).raise_for_status()
+    yield node
+    node.close()
 
 
-async def make(http: httpx.AsyncClient, url: str, headers: dict[str, str], **wanted: str) -> str:
-    answer = await http.post(f"{url}/v1/tokens", json=wanted, headers=headers)
+@pytest.fixture(scope="module")
+def tokens(node: Node) -> dict[str, str]:
+    """Give a token of each role for `main`, and one of a worker of the other board."""
+    # The first token ends open mode, so it is an admin's: it makes the others.
+    admin = make(node.url, {}, role="admin", worker="w2")
+    by_admin = {"Authorization": f"Bearer {admin}"}
+    return {
+        "admin": admin,
+        "reader": make(node.url, by_admin, role="reader", worker="w0"),
+        "worker": make(node.url, by_admin, role="worker", worker="w1"),
+        "stranger": make(node.url, by_admin, role="worker", worker="w1", board="other"),
+    }
+
+
+def make(url: str, headers: dict[str, str], **wanted: str) -> str:
+    answer = httpx.post(f"{url}/v1/tokens", json=wanted, headers=headers, trust_env=False)
     return answer.raise_for_status().json()["token"]
+
+
+@pytest.fixture
+async def team(node: Node, tokens: dict[str, str]) -> AsyncIterator[Team]:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        yield Team(node.url, node.log, tokens, http)
 
 
 def code_of(answer: httpx.Response) -> Any:

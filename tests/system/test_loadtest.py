@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -134,14 +135,33 @@ def frame(*payloads: bytes, opcode: int = 1) -> bytes:
 LIVE: Final = b'\x81\x15{"op":"live","seq":0}'
 
 
+Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(handle: Handle) -> AsyncGenerator[int]:
+    """Give the port of a server that handles connections so; at the end each has been handled to its end."""
+    served: list[asyncio.Task[None]] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            await handle(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        await asyncio.gather(*served)
+
+
 @asynccontextmanager
 async def peer(sent: bytes, chunk_bytes: int) -> AsyncGenerator[tuple[Subscribing, list[bytes]]]:
     """Serve a websocket that sends these frames in pieces to whoever comes, and keep what it hears."""
     heard: list[bytes] = []
-    served: list[asyncio.Task[None] | None] = []
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.current_task())
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         whole = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n" + sent
         for first in range(0, len(whole), chunk_bytes):
@@ -150,12 +170,9 @@ async def peer(sent: bytes, chunk_bytes: int) -> AsyncGenerator[tuple[Subscribin
             await asyncio.sleep(0.001)
         while data := await reader.read(65_536):
             heard.append(data)
-        writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with listening(handle) as port:
         yield Subscribing(port=port, request="GET /{n}{query} HTTP/1.1\r\n\r\n", ready='"op":"live"'), heard
-        await asyncio.gather(*filter(None, served))
 
 
 async def what_came(sent: bytes, chunk_bytes: int, *, expected: int, published: int) -> tuple[Received, list[bytes]]:
@@ -199,15 +216,12 @@ def test_subscribers_answer_pings_and_tell_close_codes(reader: str) -> None:
 
 
 def test_subscribers_that_are_refused_have_failed(reader: str) -> None:
-    async def refused() -> int:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 401 Unauthorized\r\n\r\n")
-            await writer.drain()
-            writer.close()
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\n\r\n")
 
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
+    async def refused() -> int:
+        async with listening(handle) as port:
             async with Readers(Subscribing(port=port, request="GET / HTTP/1.1\r\n\r\n", ready="x"), 2) as readers:
                 return (await readers.connect()).failed
 
@@ -221,25 +235,32 @@ def test_subscribers_that_are_refused_have_failed(reader: str) -> None:
 def test_answers_are_read_however_they_are_cut(chunk_bytes: int) -> None:
     bodies = [b"", b"x" * 300, b'{"seq":1}']
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for body in itertools.cycle(bodies):
-            try:
-                await reader.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
-                break
+            await reader.readuntil(b"\r\n\r\n")
             answer = b"HTTP/1.1 201 Created\r\ndate: now\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
             for first in range(0, len(answer), chunk_bytes):
                 writer.write(answer[first : first + chunk_bytes])
                 await asyncio.sleep(0)
-        writer.close()
 
     async def ask() -> list[tuple[int, bytes]]:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            async with Lanes("127.0.0.1", port, 1) as lanes:
-                return await asyncio.gather(*(lanes.call(encode_request("GET", "/")) for _ in range(6)))
+        async with listening(handle) as port, Lanes("127.0.0.1", port, 1) as lanes:
+            return await asyncio.gather(*(lanes.call(encode_request("GET", "/")) for _ in range(6)))
 
     assert asyncio.run(ask()) == [(201, body) for body in bodies * 2]
+
+
+def test_a_request_that_is_never_answered_is_a_failure() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+
+    async def ask() -> None:
+        async with listening(handle) as port, Lanes("127.0.0.1", port, 1) as lanes:
+            lanes.submit(encode_request("GET", "/"), lambda status, body: None)
+            await lanes.drained()
+
+    with pytest.raises(ConnectionError, match="before it answered"):
+        asyncio.run(ask())
 
 
 def test_quantiles_are_values_that_were_measured() -> None:

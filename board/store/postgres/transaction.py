@@ -113,7 +113,7 @@ class PostgresTransaction:
         if connection is None:
             return
         try:
-            if connection.is_in_transaction() and not connection.is_closed():
+            if not connection.is_closed() and connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
         except DRIVER:
             connection.terminate()

@@ -37,6 +37,12 @@ _READER: Final = """
 """
 _OWNER: Final = "PRAGMA application_id"
 _OWN: Final = f"PRAGMA application_id = {APPLICATION_ID}"
+MARK_AS_COPY: Final = "PRAGMA user_version = 1"
+"""Makes a file say that it is a copy (see `board.store.sqlite.copies`)."""
+
+_MARK: Final = "PRAGMA user_version"
+_UNMARK: Final = "PRAGMA user_version = 0"
+_NEW_EPOCHS: Final = "UPDATE boards SET epoch = lower(hex(randomblob(8)))"
 _MIGRATIONS_TABLE: Final = """
     CREATE TABLE IF NOT EXISTS migrations (
         number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_us INTEGER NOT NULL
@@ -98,7 +104,7 @@ def prepare(path: str) -> None:
     Raises StoreNewer and StoreDamaged, and StoreUnavailable for a file of another program, all before it writes.
     """
     try:
-        _inspect(path)
+        inspect(path)
         _migrate(path)
     except apsw.Error as error:
         raise translated(error) from error
@@ -110,7 +116,7 @@ def _connect(path: str, flags: int) -> Connection:
     return connection
 
 
-def _inspect(path: str) -> None:
+def inspect(path: str) -> None:
     file = Path(path)
     if not file.exists() or not file.stat().st_size:
         return
@@ -148,6 +154,9 @@ def _run_migrations(connection: Connection) -> None:
         connection.execute(_MIGRATIONS_TABLE)
         connection.execute(one.sql)
         connection.execute(_ADD_APPLIED, (one.number, one.name, one.checksum, time.time_ns() // 1000))
+    if connection.execute(_MARK).get:
+        connection.execute(_NEW_EPOCHS)
+        connection.execute(_UNMARK)
     connection.execute("COMMIT")
 
 

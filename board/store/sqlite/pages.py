@@ -167,6 +167,11 @@ def known(connection: Connection, name: str) -> tuple[int, Settings]:
     return row[0], decoded(_settings, row[1])
 
 
+def settings_of(text: str) -> Settings:
+    """Decode a board's settings. Raises StoreDamaged."""
+    return decoded(_settings, text)
+
+
 def _board_row(name: str, epoch: str, head: int, settings: str, oldest: int) -> BoardRow:
     return BoardRow(name, epoch, head, decoded(_settings, settings), oldest)
 

@@ -38,6 +38,13 @@ Warm = Annotated[float, typer.Option("--warm-s", help="How long to warm up befor
 Url = Annotated[str | None, typer.Option(help="A board in open mode on this machine; one of its own if left out.")]
 
 
+class Way(StrEnum):
+    """Ways to write."""
+
+    SINGLE = "single"
+    BATCH = "batch"
+
+
 class Peer(StrEnum):
     """Servers to compare the board's fan-out with."""
 
@@ -75,10 +82,29 @@ def serving_at(url: str | None, folder: Path) -> Generator[int]:
 
 
 @app.command()
-def write(seconds: Seconds = 8.0, warm_s: Warm = 2.0, folder: Folder = None, json: Json = None) -> None:
+def write(
+    way: Annotated[list[Way] | None, typer.Option(help="Only this way to write; may be repeated.")] = None,
+    seconds: Seconds = 8.0,
+    warm_s: Warm = 2.0,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
     """Store notes as fast as the board takes them, one a request and 1,000 a request."""
     from loadtest import report
     from loadtest import write as bench
+
+    ways = [bench.WAYS[one.value] for one in way or Way]
+    with working(folder) as place:
+        results = bench.run(place, ways, warm_s=warm_s, seconds=seconds)
+    report.show(bench.figures(results))
+    report.save(json, results)
+
+
+@app.command()
+def nodes(seconds: Seconds = 8.0, warm_s: Warm = 2.0, folder: Folder = None, json: Json = None) -> None:
+    """Write to one board through one node and through two, on PostgreSQL, with and without Redis."""
+    from loadtest import nodes as bench
+    from loadtest import report
 
     with working(folder) as place:
         results = bench.run(place, warm_s=warm_s, seconds=seconds)

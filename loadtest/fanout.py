@@ -8,6 +8,7 @@ system, all of its processes) is read before its first note and after that. The 
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from typing import TYPE_CHECKING, Final
@@ -32,13 +33,16 @@ RATES: Final = (10.0, 100.0, 400.0, 1000.0)
 SUBSCRIBERS: Final = 1024
 
 _PATIENCE_S: Final = 5.0
+_OVERRUN_S: Final = 20.0
+"""How long after its time a phase may go on; a server that is further behind is cut off, and asked for no higher rate."""
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """One rate, held on one server.
 
-    `through_per_s` counts notes from the first to when the last subscriber has the last one. `reader_cores` is what the
-    subscribers' process used, and `lag` how late the poster began its notes: signs of a machine that is too busy.
+    `through_per_s` counts notes that all have, from the first note's time to the last delivery. `cut_off` says that the
+    server was too far behind to be waited for. `reader_cores` is what the subscribers' process used, and `lag` how late
+    the poster began its notes: signs of a machine that is too busy.
     """
 
     server: str
@@ -46,6 +50,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float
     sent: int
     through_per_s: float
+    cut_off: bool
     cpu_us_per_delivery: float
     received: Received
     lag: Quantiles
@@ -80,36 +85,49 @@ class Fanout:
         if ready.failed:
             raise RuntimeError(f"{ready.failed} of {self._plan.subscribers} subscribers were not let in")
         self._rss_joined_bytes = vitals_of(self._target.pid).rss_bytes
-        return [await self._hold(rate) for rate in self._plan.rates]
+        results: list[Held] = []
+        for rate in self._plan.rates:
+            results.append(await self._hold(rate))
+            if results[-1].cut_off:
+                break
+        return results
 
     async def _hold(self, rate: float) -> Held:
-        if self._plan.warm_s:
-            await self._phase(1, rate, self._plan.warm_s)
+        warmed = await self._phase(1, rate, self._plan.warm_s) if self._plan.warm_s else None
+        return warmed if warmed is not None and warmed.cut_off else await self._phase(2, rate, self._plan.hold_s)
+
+    async def _phase(self, phase: int, rate: float, seconds: float) -> Held:
+        await self._readers.begin(phase, int(rate * seconds) + 1)
+        pace = Pace(self._publisher, phase, rate)
+        reader_s = (await self._readers.report(0)).cpu_s
         cpu_s, begun_s = vitals_of(self._target.pid).cpu_s, time.monotonic()
-        pace, before_s, received = await self._phase(2, rate, self._plan.hold_s)
+        cut_off = not await self._deliver(pace, seconds)
         took_s, after = time.monotonic() - begun_s, vitals_of(self._target.pid)
+        received = await self._readers.report(pace.sent)
         joined_bytes = self._rss_joined_bytes - self._rss_empty_bytes
         return Held(
             server=self._target.name,
             subscribers=self._plan.subscribers,
             rate_per_s=rate,
             sent=pace.sent,
-            through_per_s=pace.sent / took_s,
+            through_per_s=received.received / self._plan.subscribers / took_s,
+            cut_off=cut_off,
             cpu_us_per_delivery=(after.cpu_s - cpu_s) / max(received.received, 1) * 1e6,
             received=received,
             lag=quantiles_of(pace.lag_ns),
-            reader_cores=(received.cpu_s - before_s) / took_s,
+            reader_cores=(received.cpu_s - reader_s) / took_s,
             rss_bytes=after.rss_bytes,
             rss_bytes_per_subscriber=joined_bytes / self._plan.subscribers,
         )
 
-    async def _phase(self, phase: int, rate: float, seconds: float) -> tuple[Pace, float, Received]:
-        await self._readers.begin(phase, int(rate * seconds) + 1)
-        before = await self._readers.report(0)
-        pace = Pace(self._publisher, phase, rate)
-        await pace.run(seconds)
-        await self._readers.wait_received(pace.sent, _PATIENCE_S)
-        return pace, before.cpu_s, await self._readers.report(pace.sent)
+    async def _deliver(self, pace: Pace, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds + _OVERRUN_S):
+                await pace.run(seconds)
+                await self._readers.wait_received(pace.sent, _PATIENCE_S)
+        except TimeoutError:
+            return False
+        return True
 
 
 async def measure(target: Target, plan: Plan) -> list[Held]:
@@ -147,7 +165,7 @@ def figures(results: Sequence[Held]) -> Figures:
                 held.received.last.p50,
                 held.received.last.p99,
                 held.received.last.max,
-                held.received.holes + held.received.seq_gaps,
+                "cut off" if held.cut_off else held.received.holes + held.received.seq_gaps,
                 held.received.doubles + held.received.seq_repeats,
                 held.rss_bytes / MIB,
                 held.rss_bytes_per_subscriber / 1024,

@@ -110,23 +110,27 @@ class Board:
 
 
 @contextmanager
-def serving(folder: Path, *, environ: Mapping[str, str] | None = None) -> Generator[Board]:
-    """Run a board on a free loopback port, with SQLite below `folder` and its log at the level that it has by default."""
+def serving(folder: Path, *, environ: Mapping[str, str] | None = None, store: str | None = None) -> Generator[Board]:
+    """Run a board on a free loopback port, its log at the level that it has by default.
+
+    Its store is SQLite below `folder`, unless another is named.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         with socket.create_server((HOST, 0), backlog=_BACKLOG) as listener:
             port = listener.getsockname()[1]
             begun_ns = time.monotonic_ns()
-            process = stack.enter_context(_serve(folder, listener, environ or {}))
+            store = store or f"sqlite:{folder / 'board.db'}"
+            process = stack.enter_context(_serve(folder, listener, environ or {}, store))
         board = Board(process, folder, port, begun_ns)
         board.wait_ready()
         yield board
 
 
 def _serve(
-    folder: Path, listener: socket.socket, environ: Mapping[str, str]
+    folder: Path, listener: socket.socket, environ: Mapping[str, str], store: str
 ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    flags = ["--fd", str(listener.fileno()), "--store", f"sqlite:{folder / 'board.db'}", "--log-format", "json"]
+    flags = ["--fd", str(listener.fileno()), "--store", store, "--log-format", "json"]
     return running(
         [sys.executable, "-m", "board", "serve", *flags],
         folder / "board.log",

@@ -26,16 +26,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def run(port: int, plan: Plan, out: Path) -> int:
     """Let the team work; files `team*.csv` and `team.html` are written into `out`. Gives 0 when no promise broke."""
     out.mkdir(parents=True, exist_ok=True)
-    words = [
-        "-f",
-        str(LOCUSTFILE),
-        "--headless",
-        "--only-summary",
-        "-u",
-        str(plan.users),
-        "--host",
-        f"http://{HOST}:{port}",
-    ]
-    words += ["--csv", str(out / "team"), "--html", str(out / "team.html"), "--stop-timeout", "6"]
-    words += ["--ramp-s", str(plan.ramp_s), "--hold-s", str(plan.hold_s), "--pace-s", str(plan.pace_s)]
+    options = {
+        "-f": LOCUSTFILE,
+        "-u": plan.users,
+        "--host": f"http://{HOST}:{port}",
+        "--csv": out / "team",
+        "--html": out / "team.html",
+        "--ramp-s": plan.ramp_s,
+        "--hold-s": plan.hold_s,
+        "--pace-s": plan.pace_s,
+    }
+    words = ["--headless", "--only-summary", *(str(word) for option in options.items() for word in option)]
     return subprocess.run([sys.executable, "-m", "locust", *words], env=environment({}), check=False).returncode

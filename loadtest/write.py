@@ -39,8 +39,10 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     target_per_s: float
 
 
-SINGLE: Final = Way(name="one a request", connections=64, notes=1, target_per_s=SINGLE_TARGET)
-BATCH: Final = Way(name="1,000 a request", connections=4, notes=1000, target_per_s=BATCH_TARGET)
+WAYS: Final = {
+    "single": Way(name="one a request", connections=64, notes=1, target_per_s=SINGLE_TARGET),
+    "batch": Way(name="1,000 a request", connections=4, notes=1000, target_per_s=BATCH_TARGET),
+}
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ async def measure(board: Board, way: Way, *, warm_s: float, seconds: float, phas
     )
 
 
-def run(folder: Path, *, warm_s: float, seconds: float, ways: Sequence[Way] = (SINGLE, BATCH)) -> list[Written]:
+def run(folder: Path, ways: Sequence[Way], *, warm_s: float, seconds: float) -> list[Written]:
     """Measure each way, on a board of its own."""
     results: list[Written] = []
     for index, way in enumerate(ways):

@@ -6,10 +6,10 @@ only imported by a command that runs, so that `board --help` answers at once.
 
 from __future__ import annotations
 
-from board.cli import boards, claims, logs, notes, reading, serving, tokens
+from board.cli import boards, claims, logs, notes, reading, serving, tokens, upkeep
 from board.cli.root import app
 
-__all__ = ["app", "boards", "claims", "logs", "main", "notes", "reading", "serving", "tokens"]
+__all__ = ["app", "boards", "claims", "logs", "main", "notes", "reading", "serving", "tokens", "upkeep"]
 
 
 def main() -> None:

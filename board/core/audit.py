@@ -76,6 +76,8 @@ class LogAudit:
         self.board = board
         self.state = state
         self.findings: list[Finding] = []
+        self.events = 0
+        """How many entries were taken."""
         self._head = head
         self._last = state.seq
         self._at_us = state.at_us
@@ -89,6 +91,7 @@ class LogAudit:
         if entry.seq != self._last + 1:
             self._find(entry.seq, f"follows event {self._last}: the log has a hole or a double")
         self._last = entry.seq
+        self.events += 1
         event = self._decoded(entry)
         if event is not None:
             for what in self._wrong(entry, event):

@@ -8,8 +8,11 @@ from typing import Final
 MARK: Final = "bt_"
 """What every token begins with; its id, which is no secret, follows."""
 
-_TOKEN: Final = re.compile(r"(bt_[0-9a-f]{8}_)[A-Za-z0-9_-]{43}")
-_TOKEN_BYTES: Final = re.compile(_TOKEN.pattern.encode())
+_TOKEN: Final = re.compile(r"bt_[0-9a-f]{8}_[A-Za-z0-9_-]{43}")
+_PART: Final = re.compile(r"(bt_[0-9a-f]{8}_)[A-Za-z0-9_-]{4,}")
+"""A token or its beginning: what is shown of a value in a refusal may be cut."""
+
+_PART_BYTES: Final = re.compile(_PART.pattern.encode())
 _HIDDEN: Final = "(hidden)"
 
 
@@ -27,9 +30,9 @@ def holds_token(text: str) -> bool:
 
 def hide_tokens(text: str) -> str:
     """Give the text with the secret part of every token in it left out; the ids stay, to be revoked by."""
-    return _TOKEN.sub(rf"\1{_HIDDEN}", text) if MARK in text else text
+    return _PART.sub(rf"\1{_HIDDEN}", text) if MARK in text else text
 
 
 def hide_tokens_in(data: bytes) -> bytes:
     """Do the same to UTF-8 bytes: 50 ns for those that hold no token."""
-    return _TOKEN_BYTES.sub(rf"\1{_HIDDEN}".encode(), data) if MARK.encode() in data else data
+    return _PART_BYTES.sub(rf"\1{_HIDDEN}".encode(), data) if MARK.encode() in data else data

@@ -29,21 +29,21 @@ _MEDIA: Final = {
     ".css": "text/css; charset=utf-8",
 }
 
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "connect-src 'self'",
-        "img-src 'self' data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-        # Notes come from other agents: no string becomes HTML or a script, also where the page has a fault.
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    )
-)
+_ALLOWED: Final = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+    # Notes come from other agents: no string becomes HTML or a script, also where the page has a fault.
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "'none'",
+}
+
+POLICY: Final = "; ".join(f"{directive} {value}" for directive, value in _ALLOWED.items())
 """What the page may load and do (Content-Security-Policy): its own files and the server that it came from."""
 
 _HEADERS: Final = (

@@ -6,7 +6,9 @@
 
 import { eventsBefore } from "./api.js";
 import { find, h, say } from "./dom.js";
-import { badge, gist, noteLink, scopeList, subject, typeOf, workerButton } from "./gist.js";
+import { Fold } from "./fold.js";
+import { badge, gist, scopeList, subject, typeOf, workerButton } from "./gist.js";
+import { Log } from "./log.js";
 import { stamp } from "./times.js";
 
 /** The most rows while the list is followed, and while older ones were asked for. */
@@ -38,6 +40,17 @@ export class Feed {
     this.reach = find("#reach", panel);
     this.sum = find(".sum", panel);
     this.paused = false;
+    this.log = new Log(0);
+    this.fold = new Fold();
+    this.oldest = 1;
+    /** Up to this seq the log is shown. */
+    this.top = 0;
+    /** Up to this seq it was looked at: further than `top` while the list is held. */
+    this.looked = 0;
+    /** From this seq on it was looked through. */
+    this.reached = 1;
+    /** So many events that the filter keeps came while the list is held. */
+    this.waiting = 0;
     this.pause.addEventListener("click", () => this.hold(!this.paused));
     this.fresh.addEventListener("click", () => this.toNewest());
     this.older.addEventListener("click", () => void this.showOlder());
@@ -60,7 +73,6 @@ export class Feed {
 
   /** Make the list anew: the newest events that the filter keeps. */
   fill() {
-    if (this.log === undefined) return;
     this.top = this.looked = this.log.head;
     this.waiting = 0;
     this.reached = this.top + 1;
@@ -72,7 +84,7 @@ export class Feed {
 
   /** Show what came since the last time, or count it while the list is held. */
   paint() {
-    if (this.log === undefined || this.log.head === this.looked) return;
+    if (this.log.head === this.looked) return;
     if (!this.following) {
       for (const event of this.log.newestFirst(this.looked)) this.waiting += this.filter.keeps(event) ? 1 : 0;
     } else if (this.log.first > this.top + 1) {

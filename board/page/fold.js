@@ -26,11 +26,11 @@
 
 export class Fold {
   /**
-   * @param {{head: number, events: Record<string, number>}} board
-   * @param {any[]} claims
-   * @param {any[]} conflicts
+   * @param {{head: number, events: Record<string, number>}} [board]
+   * @param {any[]} [claims]
+   * @param {any[]} [conflicts]
    */
-  constructor(board, claims, conflicts) {
+  constructor(board = { head: 0, events: {} }, claims = [], conflicts = []) {
     this.counted = board.head;
     /** @type {Record<string, number>} */
     this.counts = { ...board.events };

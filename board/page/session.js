@@ -28,7 +28,7 @@ export class Session {
     this.ending = new AbortController();
     this.oldest = 1;
     this.log = new Log(0);
-    this.fold = new Fold({ head: 0, events: {} }, [], []);
+    this.fold = new Fold();
     this.disputes = new Disputes();
     this.rates = new Rates();
     /** @type {() => void} */

@@ -18,7 +18,7 @@ import { Refused, streamAddress } from "./api.js";
  */
 
 const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 10_000;
+const LONGEST_WAIT_MS = 5_000;
 const QUIET_MS = 10_000;
 const SILENT_MS = 20_000;
 

@@ -521,7 +521,8 @@ class Service:
         importing.refuse_unless_empty(opened.name, opened.state.seq)
         with await importing.spool(chunks) as file:
             importing.check(file, opened.row)
-            await importing.store_all(file, opened.row, lambda records: self._append(opened, who, records))
+            with opened.writer.taking_over():
+                await importing.store_all(file, opened.row, lambda records: self._append(opened, who, records))
         return Reply(201, {"head": opened.state.seq, "state_hash": opened.state.state_hash()})
 
     async def _append(self, board: OpenBoard, who: Identity, records: list[Record]) -> None:

@@ -9,13 +9,13 @@ anew from `settled`, everyone of that transaction is told, and the next one trie
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import structlog
 
-from board.core.commands import Command, Narrow, PassTime, PostBatch, Release, Transfer
+from board.core.commands import Append, Command, Narrow, PassTime, PostBatch, Release, Transfer
 from board.core.decide import Present, wanted
 from board.core.fold import BrokenLog, apply, replay
 from board.core.state import State, clone
@@ -25,7 +25,7 @@ from board.store.contract import Found, HeadMoved, OutcomeUnknown, Record, Store
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from board.core.decide import Answer
     from board.core.step import StoredBatch
@@ -108,6 +108,7 @@ class Writer:
         self._wake = asyncio.Event()
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._taking_over = False
         self._failing = False
         self._warned = False
         self.catch_up_wanted = False
@@ -141,6 +142,10 @@ class Writer:
         """Queue a command and give the future of its answer."""
         if self._stopping:
             raise ProblemError(problem("going_away", "The server is stopping; nothing was stored."))
+        if self._taking_over and not isinstance(command, Append):
+            raise ProblemError(
+                problem("store_unavailable", "A log is being imported; nothing else is stored meanwhile.")
+            )
         job = _Job(command, asyncio.get_running_loop().create_future())
         self._check_room(job)
         self._jobs.add(job.whose, job, job.notes)
@@ -155,6 +160,22 @@ class Writer:
                 self.overflows += 1
                 sentence = f"{waiting} notes wait to be written; the limit is {limit}."
                 raise ProblemError(problem("store_unavailable", sentence, limit=limit, unit="notes"))
+
+    @contextmanager
+    def taking_over(self) -> Generator[None]:
+        """Take nothing but the pieces of another log while the block runs, and let time stand still.
+
+        Its leases may have ended long ago by this server's clock, in the middle of a log that tells how they ended.
+        Raises ProblemError `store_unavailable` while another one is being taken over.
+        """
+        if self._taking_over:
+            raise ProblemError(problem("store_unavailable", "Another log is being imported into this board."))
+        self._taking_over = True
+        try:
+            yield
+        finally:
+            self._taking_over = False
+            self._wake.set()
 
     async def pass_time(self) -> None:
         """Log what time has brought since the last event: leases that ended while nobody served the board."""
@@ -190,7 +211,7 @@ class Writer:
             jobs = self._take_group()
             if self._stopping and not jobs:
                 return
-            if jobs or self.catch_up_wanted or self._time_is_up():
+            if jobs or (not self._taking_over and (self.catch_up_wanted or self._time_is_up())):
                 self.catch_up_wanted = False
                 if self._neighbours is not None and self._asks_for_presence(jobs):
                     await self._neighbours.meet()
@@ -198,7 +219,9 @@ class Writer:
 
     async def _sleep(self) -> None:
         self._wake.clear()
-        if self._jobs or self._stopping or (self.catch_up_wanted and not self._failing):
+        if self._jobs or self._stopping:
+            return
+        if self.catch_up_wanted and not (self._failing or self._taking_over):
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience_s()):
@@ -206,6 +229,8 @@ class Writer:
 
     def _patience_s(self) -> float | None:
         """How long the writer may sleep unless it is woken; None for as long as it is not."""
+        if self._taking_over:
+            return None
         if self._failing:
             return LONGEST_SLEEP_S  # to try at once, and at once again, would take a whole processor
         due_us = self.settled.next_due_us()

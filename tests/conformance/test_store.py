@@ -543,6 +543,17 @@ async def test_acknowledging(store: Store) -> None:
     assert await store.acks("main", "w2") == Acks()
 
 
+async def test_all_that_was_acknowledged(store: Store) -> None:
+    """What every worker of a board acknowledged is given at once; who never did, and other boards, are left out."""
+    await store.create_board("other", Settings())
+    await store.ack("main", "w1", through=5, seqs=[9, 7])
+    await store.ack("main", "w2", through=None, seqs=[3])
+    await store.ack("main", "w3", through=4, seqs=[])
+    await store.ack("other", "w4", through=1, seqs=[])
+    found = await store.all_acks("main")
+    assert found == {"w1": Acks(5, frozenset({7, 9})), "w2": Acks(0, frozenset({3})), "w3": Acks(4)}
+
+
 async def test_tokens(store: Store) -> None:
     """Tokens come oldest first; revoking gives those that it revoked, and the second time none."""
     rows = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -12,13 +13,18 @@ from mcp.client.streamable_http import streamable_http_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from contextlib import AbstractAsyncContextManager
 
     import mcp_types as types
+
+    from tests.harness.node import Node
+    from workers.client import BoardClient
 
 MODERN: Final = "2026-07-28"
 ERAS: Final = ("auto", "legacy")
 """The SDK's modes: ask first and take the newest revision, or shake hands with `initialize`."""
 
+_numbers: Final = count(1)
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 
@@ -85,3 +91,29 @@ async def call(url: str, tool: str, arguments: dict[str, Any], **how: Any) -> di
     response = await send(url, "tools/call", {"name": tool, "arguments": arguments}, **how)
     assert response.status_code == 200, response.text
     return response.json()["result"]
+
+
+class Place:
+    """A new board of a running server, and its clients."""
+
+    def __init__(self, node: Node) -> None:
+        self.url = node.url
+        self.board = f"place-{next(_numbers)}"
+        self._node = node
+
+    async def make(self) -> None:
+        """Create the board."""
+        async with self._node.client() as client:
+            await client.create_board(self.board)
+
+    async def call(self, tool: str, arguments: dict[str, Any], *, worker: str) -> dict[str, Any]:
+        """Call a tool of this board, as a worker."""
+        return await call(self.url, tool, arguments, worker=worker, path=f"/mcp/{self.board}")
+
+    def mcp(self, worker: str, era: str) -> AbstractAsyncContextManager[Client]:
+        """Give the official client of this board."""
+        return mcp_client(self.url, board=self.board, worker=worker, era=era)
+
+    def client(self, worker: str) -> BoardClient:
+        """Give the client of HTTP."""
+        return self._node.client(worker, board=self.board)

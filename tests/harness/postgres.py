@@ -41,10 +41,14 @@ class PostgresFailed(Exception):
 
 
 class Postgres:
-    """One server, its data below `folder`. Use as `with`; it is killed at the end. The port stays the same."""
+    """One server, its data below `folder`. Use as `with`; it is killed at the end. The port stays the same.
 
-    def __init__(self, folder: Path) -> None:
+    A `durable` one waits for the disk at every commit, as those in use do.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
         self.port = _free_port()
+        self._settings = _SETTINGS | ({"fsync": "on"} if durable else {})
         self._data = folder / "data"
         self._log = folder / "postgres.log"
         self._folder = folder
@@ -66,13 +70,18 @@ class Postgres:
         if self._process is not None:
             self.kill9()
 
+    @property
+    def pid(self) -> int:
+        """The process id of the running server, the parent of all its others."""
+        return self._running().pid
+
     def dsn(self, *, port: int | None = None) -> str:
         """Give where the server is, or a proxy before it."""
         return f"postgresql://postgres@127.0.0.1:{port or self.port}/postgres"
 
     def start(self) -> None:
         """Start the server; returns when it takes connections."""
-        settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+        settings = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
         self._process = self._run(["postgres", "-D", str(self._data), "-p", str(self.port), *settings])
         deadline = time.monotonic() + START_S
         while not self._accepts():

@@ -44,6 +44,11 @@ class Redis:
         if self._process is not None:
             self.kill9()
 
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        return self._running().pid
+
     def url(self, *, port: int | None = None) -> str:
         """Give where the server is, or a proxy before it."""
         return f"redis://127.0.0.1:{port or self.port}/0"

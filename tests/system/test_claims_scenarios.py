@@ -144,7 +144,7 @@ async def test_one_early_call_does_not_keep_a_dead_holder(node: ClockedNode, tea
 
 
 async def test_a_holder_is_told_of_the_end(node: ClockedNode, team: Team) -> None:
-    """A holder whose lease ends is told once on its socket; claiming again leaves one live claim."""
+    """A holder whose lease ends is told once on its socket and in its unread; claiming again leaves one live claim."""
     async with team("w1").subscribe() as events:
         claim = await team("w1").claim((FILE,), "idle", ttl_s=3)
         node.clock.move(10)
@@ -154,6 +154,8 @@ async def test_a_holder_is_told_of_the_end(node: ClockedNode, team: Team) -> Non
         while told[-1].seq < again.seq:
             told.append(await anext(events))
     assert [event.claim for event in told if isinstance(event, ClaimExpired)] == [claim.seq]
+    unread = (await team("w1").unread()).notes
+    assert [event.claim for event in unread if isinstance(event, ClaimExpired)] == [claim.seq]
     assert await team.live() == [(again.seq, "w1")]
 
 

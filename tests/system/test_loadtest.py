@@ -221,9 +221,9 @@ def test_subscribers_that_are_refused_have_failed(reader: str) -> None:
         writer.write(b"HTTP/1.1 401 Unauthorized\r\n\r\n")
 
     async def refused() -> int:
-        async with listening(handle) as port:
-            async with Readers(Subscribing(port=port, request="GET / HTTP/1.1\r\n\r\n", ready="x"), 2) as readers:
-                return (await readers.connect()).failed
+        request = "GET / HTTP/1.1\r\n\r\n"
+        async with listening(handle) as port, Readers(Subscribing(port=port, request=request, ready="x"), 2) as readers:
+            return (await readers.connect()).failed
 
     assert asyncio.run(refused()) == 2
 

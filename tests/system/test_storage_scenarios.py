@@ -23,10 +23,15 @@ from tests.harness.team import Team, outcome, until
 from workers.client import Backoff
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from workers.client import BoardClient
     from workers.client.answers import Posted
 
 pytestmark = pytest.mark.anyio
+
+
+POSTS = 5
 
 
 async def test_no_database_is_locked(tmp_path: Path) -> None:
@@ -35,20 +40,19 @@ async def test_no_database_is_locked(tmp_path: Path) -> None:
         done = asyncio.Event()
 
         async def write(worker: str) -> None:
-            for number in range(20):
+            for number in range(POSTS):
                 await team(worker).post(Observed(text=f"{worker} {number}"))
 
         async def read(worker: str) -> None:
             while not done.is_set():
-                await team(worker).notes(limit=50, order="desc")
-                await team(worker).search("w1")
+                await team(worker).notes(limit=10, order="desc")
 
         readers = [asyncio.create_task(read(f"r{number}")) for number in range(64)]
         await asyncio.gather(*(write(f"w{number}") for number in range(64)))
         done.set()
         await asyncio.gather(*readers)
-        assert [event.seq for event in await team.log()] == list(range(1, 64 * 20 + 1))
-        assert "locked" not in node.log.read_text()
+        assert [event.seq for event in await team.log()] == list(range(1, 64 * POSTS + 1))
+        assert [line for line in node.logged() if line["level"] == "error"] == []
 
 
 class Ledger:
@@ -82,7 +86,7 @@ async def kill_under_load(folder: Path, rounds: int) -> None:
     ledger, epochs = Ledger(), set[str]()
     async with Node(folder) as node:
         for _ in range(rounds):
-            await post_until_killed(node, ledger, len(ledger.acknowledged) + 200)
+            await post_until_killed(node, ledger, len(ledger.acknowledged) + 100)
             await node.restart()
             epochs.add(await assert_kept(node, ledger))
     assert len(epochs) == 1
@@ -141,7 +145,7 @@ async def test_a_full_disk(tmp_path: Path) -> None:
     """Without room writes are refused with 507 and reads go on; with room again writes do, and nothing is lost."""
     async with Node(tmp_path) as node, Team(node) as team:
         stored = [(await team("w1").post(Fact(text="before"))).seq]
-        largest = max(file.stat().st_size for file in tmp_path.iterdir())
+        largest = largest_in(tmp_path)
         limit_files(node, largest + ROOM_BYTES)
         refused = await fill(team("w1"), stored)
         assert refused.row.status == 507
@@ -178,16 +182,23 @@ async def test_leases_end_late_rather_than_never_on_a_full_disk(tmp_path: Path) 
     async with ClockedNode(tmp_path) as node, Team(node) as team:
         claim = await team("w1").claim(("a.py",), "short", ttl_s=5)
         stored = [claim.seq]
-        limit_files(node, max(file.stat().st_size for file in tmp_path.iterdir()) + ROOM_BYTES)
+        limit_files(node, largest_in(tmp_path) + ROOM_BYTES)
         await fill(team("w2"), stored)
-        limit_files(node, 0)
+        limit_files(node, size_of(node.log) + 50_000)
         node.clock.move(60)
         assert await notes_of(team("w3")) == stored
-        begun = [line for line in node.logged() if line["event"] == "writer.refused"]
-        assert len(begun) <= 1
+        assert len([line for line in node.logged() if line["event"] == "writer.refused"]) == 1
         limit_files(node, resource.RLIM_INFINITY)
         (expired,) = await team.logged(ClaimExpired)
         assert expired.claim == claim.seq
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+def largest_in(folder: Path) -> int:
+    return max(map(size_of, folder.iterdir()))
 
 
 async def test_a_file_from_a_newer_version(tmp_path: Path) -> None:
@@ -213,12 +224,41 @@ async def test_the_wal_stays_bounded(tmp_path: Path) -> None:
         async def page() -> None:
             while not done.is_set():
                 async for _ in team("reader").each_note(limit=1000):
-                    longest[0] = max(longest[0], wal.stat().st_size)
+                    longest[0] = max(longest[0], size_of(wal))
 
         readers = [asyncio.create_task(page()) for _ in range(2)]
-        for _ in range(40):
-            await team("writer").post_batch([Observed(text="note", detail="d" * 30_000)] * 100)
-            longest[0] = max(longest[0], wal.stat().st_size)
+        for _ in range(130):
+            await team("writer").post_batch([Observed(text="note", detail="d" * 30_000)] * 30)
+            longest[0] = max(longest[0], size_of(wal))
         done.set()
         await asyncio.gather(*readers)
         assert longest[0] < 60_000_000
+
+
+async def test_an_old_log_is_imported_while_others_call(tmp_path: Path) -> None:
+    """Leases that ended long ago do not end again in the middle of an import, whoever calls meanwhile."""
+    async with ClockedNode(tmp_path) as node, Team(node) as old, Team(node) as new:
+        claim = await old("w1").claim(("a.py",), "worked on", ttl_s=600)
+        for _ in range(5):
+            await old("w2").post_batch([Observed(text="note")] * 500)
+        await old("w1").release(claim.seq)
+        async with old("onlooker").export() as lines:
+            exported = [line async for line in lines]
+        node.clock.move(7200)
+        done = asyncio.Event()
+        callers = [asyncio.create_task(keep_calling(new(f"w{number}"), done)) for number in range(4)]
+        imported = await new("onlooker").import_log(each(exported))
+        done.set()
+        await asyncio.gather(*callers)
+        assert imported.state_hash == (await old("onlooker").board()).state_hash
+        assert await new.log() == await old.log()
+
+
+async def each(lines: list[bytes]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
+
+
+async def keep_calling(client: BoardClient, done: asyncio.Event) -> None:
+    while not done.is_set():
+        await client.claims()

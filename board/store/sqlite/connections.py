@@ -86,7 +86,7 @@ class Cursor(Protocol):
 def writer(path: str) -> Connection:
     """Open the connection that writes and checkpoints; nothing else does, and it does so only when it is told."""
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
-    connection.execute(_WRITER)
+    connection.execute(_WRITER).fetchall()  # a statement that gives a row stops those behind it until it is read
     connection.wal_autocheckpoint(0)
     return connection
 
@@ -94,7 +94,7 @@ def writer(path: str) -> Connection:
 def reader(path: str) -> Connection:
     """Open a connection that reads. The file is opened for writing, since a reader marks its place in the WAL."""
     connection = _connect(path, apsw.SQLITE_OPEN_READWRITE)
-    connection.execute(_READER)
+    connection.execute(_READER).fetchall()
     return connection
 
 
@@ -117,6 +117,7 @@ def _connect(path: str, flags: int) -> Connection:
 
 
 def inspect(path: str) -> None:
+    """Look at a file without touching it. Raises StoreNewer, StoreDamaged, StoreUnavailable; none at all is fine."""
     file = Path(path)
     if not file.exists() or not file.stat().st_size:
         return

@@ -22,7 +22,7 @@ from board.store.sqlite.faults import translated
 if TYPE_CHECKING:
     from board.store.sqlite.connections import Connection
 
-_TIDY: Final = f"PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL; {connections.MARK_AS_COPY}"
+_TIDY: Final = ("PRAGMA journal_mode = DELETE", "PRAGMA synchronous = FULL", connections.MARK_AS_COPY)
 
 
 def copy_file(source: str, target: str) -> None:
@@ -36,6 +36,9 @@ def copy_file(source: str, target: str) -> None:
         if taken.exists():
             msg = f"{taken} is there already; move it away first"
             raise StoreUnavailable(msg)
+    if not Path(source).is_file():
+        msg = f"there is no file {source}"
+        raise StoreUnavailable(msg)
     try:
         connections.inspect(source)
         with closing(connections.reader(source)) as connection:
@@ -59,7 +62,8 @@ def _copy(source: Connection, part: Path) -> None:
         # In one step: between two, another process would write, and the copy begin again.
         with copy.backup("main", source, "main") as backup:
             backup.step(-1)
-        copy.execute(_TIDY)
+        for statement in _TIDY:
+            copy.execute(statement)
 
 
 def _sync(folder: Path) -> None:

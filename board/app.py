@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,10 @@ from board.bus.postgres import NotifyBus
 from board.bus.redis import RedisBus
 from board.http.app import make_app
 from board.http.metrics import Metrics
+from board.http.patience import Patience
 from board.http.server import HttpServer
-from board.http.wire import HttpProtocol
+from board.http.vitals import LoopLag, Vitals
+from board.http.wire import http_protocol
 from board.logs import configure
 from board.mcp.http import PATHS, McpSurface
 from board.service.access import Access, is_loopback
@@ -114,8 +117,11 @@ class Server:
         store = make_store(settings)
         self._service = Service(store, clock, settings, make_nodes(store, settings))
         self._streams = Streams(self._service, store, settings)
+        self._patience = Patience(settings)
+        self._lag = LoopLag()
         self._metrics = Metrics()
-        self._metrics.watch(self._service, self._streams)
+        vitals = Vitals(self._service, self._streams, self._patience, self._lag)
+        self._metrics.watch(self._service, self._streams, vitals)
         self.mcp = McpSurface(self._service, self._metrics)
         """The tools and resources; more can be added to its `server` before `run`."""
 
@@ -133,8 +139,8 @@ class Server:
     def _may_listen(self) -> bool:
         if not self._service.access.open_mode:
             return True
-        host = self._settings.host
-        if self._settings.fd is None and not is_loopback(host):
+        host = self._settings.host if self._settings.fd is None else _host_of(self._settings.fd)
+        if not is_loopback(host):
             sentence = "no token was ever made, so only a loopback address may be served"
             log.error("server.refused", host=host, reason=sentence, action="make one with `board token create`")
             return False
@@ -146,6 +152,7 @@ class Server:
         server = HttpServer(self._config(), on_stop=self._end_waits)
         server_task = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
         self._streams.start()
+        self._lag.start()
         name = listener.getsockname()
         host = f"[{name[0]}]" if ":" in name[0] else name[0]
         log.info(
@@ -158,6 +165,7 @@ class Server:
                 await server_task
         finally:
             await self._streams.close()
+            await self._lag.stop()
             log.info("server.stopped")
 
     def _end_waits(self) -> None:
@@ -181,7 +189,7 @@ class Server:
         return uvicorn.Config(
             make_app(self._service, self._metrics, dict.fromkeys(PATHS, self.mcp.serve)),
             ws=self._streams.protocol_class(),
-            http=HttpProtocol,
+            http=http_protocol(self._patience),
             proxy_headers=False,
             lifespan="off",
             access_log=False,
@@ -191,3 +199,10 @@ class Server:
             timeout_keep_alive=75,
             timeout_graceful_shutdown=int(self._settings.drain_s) or 1,
         )
+
+
+def _host_of(fd: int) -> str:
+    """Tell the address that a socket was bound to by whoever hands it over; one in the file system is this machine's."""
+    with socket.socket(fileno=os.dup(fd)) as listener:
+        name = listener.getsockname()
+    return name[0] if isinstance(name, tuple) else "localhost"

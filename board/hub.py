@@ -99,6 +99,11 @@ class Tail:
         """The tail holds every event after this seq."""
         return self._records[0].seq - 1 if self._records else self.head
 
+    @property
+    def bytes(self) -> int:
+        """How many bytes of events it holds."""
+        return self._bytes
+
     def extend(self, records: Sequence[Record]) -> None:
         """Add events that follow; drop the oldest over the bound."""
         self._records.extend(records)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -14,6 +15,12 @@ from schema.codec import encode
 if TYPE_CHECKING:
     from board.settings import ServerSettings
 
+request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""The id of the request that is being carried out, in every line that is logged meanwhile; empty for none."""
+
+caller: Final[ContextVar[str]] = ContextVar("caller", default="")
+"""The worker whose request it is."""
+
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -22,7 +29,7 @@ def configure(settings: ServerSettings) -> None:
     level = _LEVELS[settings.log_level]
     json = settings.log_format == "json" or (settings.log_format == "auto" and not sys.stderr.isatty())
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
-    shared: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, stamp]
+    shared: list[Any] = [_add_request, structlog.processors.add_log_level, stamp]
     processors: list[Any]
     if json:
         processors = [*shared, structlog.processors.format_exc_info, _drop_none, _render_json]
@@ -37,6 +44,13 @@ def configure(settings: ServerSettings) -> None:
         cache_logger_on_first_use=True,
     )
     _pass_on(level)
+
+
+def _add_request(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    for var in (request_id, caller):
+        if said := var.get():
+            event.setdefault("worker" if var is caller else "request_id", said)
+    return event
 
 
 def _drop_none(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:

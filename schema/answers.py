@@ -403,6 +403,7 @@ class ProblemDocument(Answer, frozen=True, kw_only=True):
     status: int
     detail: str
     instance: str = ""
+    request_id: str = ""
     code: str
     action: str
     field: str = ""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from board import logs
 from board.core.secrecy import hide_tokens_in
+from board.http import tracing
 from board.service.decoding import read
 from board.service.questions import Question, read_query
 from schema.codec import encode
@@ -204,7 +206,7 @@ def _bad_header(name: bytes, what: str) -> ProblemError:
 
 def refuse(found: Problem, path: str) -> Answer:
     """Make the answer of a refusal: a problem document (RFC 9457)."""
-    body = hide_tokens_in(encode(found.document(path[:200])))
+    body = hide_tokens_in(encode({**found.document(path[:200]), "request_id": logs.request_id.get()}))
     return Answer(found.row.status, body, PROBLEM_JSON, problem_headers(found, path))
 
 
@@ -235,6 +237,7 @@ async def send_answer(
     headers = [
         (b"content-type", answer.media.encode()),
         (b"cache-control", answer.keep.encode()),
+        tracing.header(),
         *answer.headers,
         *more,
     ]

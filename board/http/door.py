@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from board import logs
+from board.http import tracing
 from board.http.call import Answer, Call, ClientGone, read_headers, refuse, send_answer
 from board.service.access import Identity, check_role
 from board.service.origin import check_origin
@@ -33,7 +35,7 @@ NOBODY: Final = Identity("", "reader")
 """Who calls an open route: nobody is asked."""
 
 _ALLOWED_HEADERS: Final = (
-    "authorization, content-type, mcp-method, mcp-name, mcp-protocol-version, x-board-root, x-board-worker"
+    "authorization, content-type, mcp-method, mcp-name, mcp-protocol-version, x-board-root, x-board-worker, x-request-id"
 )
 _DAY_S: Final = 86_400
 
@@ -52,6 +54,7 @@ class Door:
     async def handle(self, route: Route, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Carry out one request of a route: the answer, or the problem document that says why there is none."""
         begun = time.perf_counter()
+        tracing.begin(scope["headers"])
         who, code, more = NOBODY, None, ()
         try:
             headers = read_headers(scope["headers"])
@@ -60,6 +63,7 @@ class Door:
             if route.guard != "open":
                 who = self._service.access.identify(headers.get(b"authorization"), headers.get(b"x-board-worker"))
                 check_role(who, route.guard)
+                logs.caller.set(who.worker)
             answer = _answer(await route.call(self._service, Call(scope, receive, who, headers, self._metrics)))
         except ProblemError as error:
             code = error.problem.code
@@ -75,6 +79,7 @@ class Door:
 
     async def admit(self, serve: Mounted, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Let a request through to another surface, once it is known who calls and on which board; or refuse it."""
+        tracing.begin(scope["headers"])
         more, board = (), str(scope["path_params"].get("board", "main"))
         try:
             headers = read_headers(scope["headers"])
@@ -88,10 +93,12 @@ class Door:
             await send_answer(answer, send, more)
             self._note("mount", scope, answer.status, error.problem.code, NOBODY, 0.0)
             return
-        await serve(who, board, scope, receive, _sending(send, more) if more else send)
+        logs.caller.set(who.worker)
+        await serve(who, board, scope, receive, _sending(send, (*more, tracing.header())))
 
     async def options(self, allow: tuple[str, ...], scope: HTTPScope, send: Send) -> None:
         """Answer OPTIONS: the methods of a path; to a page whose origin is listed, that it may call."""
+        tracing.begin(scope["headers"])
         headers, code, more = {}, None, ()
         try:
             headers = read_headers(scope["headers"])
@@ -108,6 +115,7 @@ class Door:
 
     async def refuse(self, found: ProblemError, scope: HTTPScope, send: Send) -> None:
         """Answer what no route takes; to who may not call at all, only that."""
+        tracing.begin(scope["headers"])
         more: _Headers = ()
         try:
             headers = read_headers(scope["headers"])

@@ -40,10 +40,11 @@ class Metrics:
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._service: Service | None = None
 
-    def watch(self, service: Service, streams: Streams) -> None:
-        """Count what these hold, at the time that it is asked for."""
+    def watch(self, service: Service, streams: Streams, *others: Collector) -> None:
+        """Count what these hold, at the time that it is asked for; `others` for those who may see the whole server."""
         self._service = service
-        self._registry.register(_Gauges(service, streams))
+        for collector in (_Gauges(service, streams), *others):
+            self._registry.register(collector)
 
     def request(self, route: str, status: int, took_s: float) -> None:
         """Count one request."""

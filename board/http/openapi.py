@@ -21,7 +21,7 @@ _REF: Final = "#/components/schemas/{name}"
 _NO_NUL: Final = r"^[^\u0000]*$"
 _PROBLEM: Final = {"$ref": "#/components/schemas/ProblemDocument"}
 
-_ALWAYS: Final = ("malformed_request", "head_too_large", "internal_error")
+_ALWAYS: Final = ("malformed_request", "head_too_large", "request_timeout", "too_many_connections", "internal_error")
 _GUARDED: Final = (
     *("invalid_parameter", "token_in_url", "unauthorized", "reserved_name", "identity_mismatch", "foreign_origin"),
     *("forbidden", "going_away", "store_unavailable", "route_not_found"),

@@ -1,7 +1,8 @@
 """The HTTP connection under the application: uvicorn's, with a bound on the head of a request and its own refusals.
 
-uvicorn and httptools bound no header: a peer that never ends one would be kept in memory for as long as it sends. And
-what they cannot parse they answer with plain text, where every other refusal of the board is a problem document.
+uvicorn and httptools bound no header: a peer that never ends one would be kept in memory for as long as it sends; nor
+do they mind one that sends a byte a minute, or never reads its answer. And what they cannot parse they answer with plain
+text, where every other refusal of the board is a problem document.
 """
 
 from __future__ import annotations
@@ -17,27 +18,116 @@ from schema.codes import Problem, problem
 if TYPE_CHECKING:
     import asyncio
 
+    from board.http.patience import Patience
+
 HEAD_BYTES: Final = 65_536
 """The most that the line and the headers of one request may have together, give or take one read of the socket."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """One HTTP connection."""
+    """One HTTP connection. Made by uvicorn through `http_protocol`."""
 
     transport: asyncio.Transport
+    patience: Patience
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 -- uvicorn's own
         super().__init__(*args, **named)
         self._in_head = True
         self._head_bytes = 0
+        self._body_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] -- as uvicorn's
+        """Take a peer in, unless there are too many, and wait for its first request."""
+        super().connection_made(transport)
+        self.patience.open += 1
+        if len(self.connections) > self.patience.connections:
+            self.patience.refused += 1
+            limit = self.patience.connections
+            self._refuse(problem("too_many_connections", f"{limit} connections are open.", limit=limit))
+            return
+        self._timer = self.loop.call_later(self.patience.request_s, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of everything."""
+        self.patience.open -= 1
+        self._wait_no_more()
+        self._read_on()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; give up on a head that does not end."""
         self._head_bytes += len(data)
+        self._body_bytes += len(data)
         super().data_received(data)
+        self._wait_for_more()
         if self._in_head and self._head_bytes > HEAD_BYTES:
             sentence = f"The head of the request has more than {HEAD_BYTES} bytes."
             self._refuse(problem("head_too_large", sentence, limit=HEAD_BYTES, unit="bytes"))
+
+    def _wait_for_more(self) -> None:
+        """See to it that a request which has begun goes on; most come whole, and then there is no timer to set."""
+        if self.transport.get_protocol() is not self:  # it is a stream now
+            self.patience.open -= 1
+            self._wait_no_more()
+        elif self._in_head and not self._head_bytes:
+            self._wait_no_more()
+        elif self._timer is None:
+            self._body_bytes = 0
+            self._timer = self.loop.call_later(self.patience.request_s, self._look)
+
+    def _wait_no_more(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        """Give up on a peer that is still not through with its head, or whose body hardly flows.
+
+        A body that the server itself is slow to take counts as flowing.
+        """
+        self._timer = None
+        if self.flow.read_paused or (not self._in_head and self._body_bytes >= self.patience.body_bytes):
+            self._wait_for_more()
+            return
+        self.patience.late += 1
+        if self._head_bytes and self._may_answer():
+            sentence = f"The request was not there after {self.patience.request_s:g} s."
+            self._refuse(problem("request_timeout", sentence, limit=self.patience.request_s, unit="seconds"))
+        else:
+            self.transport.close()
+
+    def _may_answer(self) -> bool:
+        """Whether a refusal would be read as the answer to the request that is late, and to no other."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or (cycle.response_complete if self._in_head else not cycle.response_started)
+
+    def pause_writing(self) -> None:
+        """The socket takes no more for now: whoever reads the answer must go on in time."""
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """The socket takes more."""
+        super().resume_writing()
+        self._read_on()
+
+    def _await_reader(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.patience.request_s, self._look_at_reader, waiting)
+
+    def _look_at_reader(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._await_reader()
+            return
+        self.patience.unread += 1
+        self.transport.abort()
+
+    def _read_on(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
@@ -73,3 +163,8 @@ class HttpProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+def http_protocol(patience: Patience) -> type[HttpProtocol]:
+    """The protocol of this process's HTTP connections."""
+    return type("BoundHttpProtocol", (HttpProtocol,), {"patience": patience})

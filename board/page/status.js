@@ -11,9 +11,11 @@ export class Status {
     this.pill = find("#status");
     this.banner = find("#banner");
     this.retry = retry;
-    this.label = h("span");
+    this.label = h("span", { role: "alert" });
+    // Beside the alert, not in it: a countdown that is read out every second helps nobody.
+    this.next = h("span");
     this.button = h("button", { type: "button", onclick: () => (this.state.is === "refused" ? location.reload() : this.retry()) }, "Try now");
-    this.banner.replaceChildren(this.label, this.button);
+    this.banner.replaceChildren(this.label, this.next, this.button);
     /** @type {import("./stream.js").State} */
     this.state = { is: "connecting" };
     this.lostAt = "";
@@ -37,10 +39,10 @@ export class Status {
     say(this.pill, WORDS[this.shown]);
     if (state.is === "refused") {
       const what = state.code === "unauthorized" ? "Reload the page to sign in again." : "Choose another board.";
-      this.show(`The server refused: ${state.why} ${what}`, "Reload");
+      this.show(`The server refused: ${state.why} ${what}`, "", "Reload");
     } else if (this.lostAt !== "") {
       const next = state.is === "lost" ? `Next try in ${span(state.again - performance.now())}.` : "Trying now.";
-      this.show(`Disconnected since ${timeOfDay(this.lostAt)}. The page shows what was known then, and goes on from there by itself. ${next}`, "Try now");
+      this.show(`Disconnected since ${timeOfDay(this.lostAt)}. The page shows what was known then, and goes on from there by itself.`, next, "Try now");
     } else {
       this.banner.hidden = true;
     }
@@ -53,11 +55,13 @@ export class Status {
 
   /**
    * @param {string} text
+   * @param {string} next
    * @param {string} action
    */
-  show(text, action) {
+  show(text, next, action) {
     this.banner.hidden = false;
     say(this.label, text);
+    say(this.next, next);
     say(this.button, action);
   }
 }

@@ -87,7 +87,8 @@ class Neighbours:
         except msgspec.DecodeError as error:
             log.warning("nodes.heard_wrong", board=self._board.name, reason=str(error))
             records = []
-        if not records or not self._board.writer.hear(records):
+        writer = self._board.writer
+        if not (records and writer.hear(records)) and not writer.catching_up:
             self.refill_soon()
 
     async def freshen(self) -> None:

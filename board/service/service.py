@@ -115,6 +115,11 @@ class Service:
             await self._nodes.close()
         await self._store.close()
 
+    @property
+    def waits(self) -> int:
+        """How many long polls wait now."""
+        return len(self._waiting)
+
     def stop_waits(self) -> None:
         """Let every long poll answer now, because the server is stopping."""
         self._stopping.set()

@@ -37,6 +37,9 @@ class Waiting:
         self._waiters: set[_Waiter] = set()
         self._stopping = False
 
+    def __len__(self) -> int:
+        return len(self._waiters)
+
     def stop(self) -> None:
         """Let every long poll answer now, and every later one at once."""
         self._stopping = True

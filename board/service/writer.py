@@ -99,6 +99,8 @@ class Writer:
         self._on_commit = on_commit
         self._neighbours = neighbours
         self._deciding = False
+        self.catching_up = False
+        """Whether what other nodes wrote until now is about to be read, because this one has asked for the right to write."""
         self._jobs: Turns[_Job] = Turns()
         self._queue_notes = queue_notes
         self.overflows = 0
@@ -241,6 +243,7 @@ class Writer:
     def _note(self, failed: Exception | None) -> None:
         """Remember whether the store answers; say in the log that it does not, once until it has taken a write again."""
         self._failing = failed is not None
+        self.catching_up = False
         self.failures += self._failing
         self.catch_up_wanted |= self._failing
         if failed is not None and not self._warned:
@@ -293,7 +296,9 @@ class Writer:
                 job.done.exception()  # the caller may be gone; then nobody asks, and that is no fault
 
     async def _transact(self, jobs: list[_Job]) -> None:
+        self.catching_up = True
         async with self._store.begin(self.board, self._ahead.seq) as transaction:
+            self.catching_up = False
             # Some of what was missed when the right to write was asked for may have been heard since.
             if transaction.missed:
                 self._take_missed([record for record in transaction.missed if record.seq > self._ahead.seq])

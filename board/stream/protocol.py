@@ -39,6 +39,10 @@ log = structlog.get_logger()
 OPS_WAITING: Final = 64
 """Ops of one client that may wait; its socket is not read on while so many do."""
 
+ANSWERS_WAITING: Final = 4
+"""Times `subscriber_bytes` that may wait for a client which asks (pings, bad ops) and reads no answer: then its socket is
+not read on. What it is sent as a subscriber stays below that by itself."""
+
 CLOSE_S: Final = 5.0
 """Seconds that a peer has to answer a close before its socket is dropped."""
 
@@ -69,7 +73,7 @@ class StreamProtocol(asyncio.Protocol):
         self._subscription: Subscription | None = None
         self._ops: asyncio.Queue[Op] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
-        self._parts: list[bytes] = []
+        self._message = bytearray()
         self._writable = asyncio.Event()
         self._writable.set()
         self._deadline: asyncio.TimerHandle | None = None
@@ -104,6 +108,8 @@ class StreamProtocol(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The socket takes more."""
         self._writable.set()
+        if self._ops.qsize() < OPS_WAITING:
+            self._transport.resume_reading()
 
     def eof_received(self) -> None:
         """The peer sends no more; without its close frame that ends the stream."""
@@ -119,6 +125,8 @@ class StreamProtocol(asyncio.Protocol):
             elif isinstance(event, Frame):
                 self._take_frame(event)
         self._flush()
+        if self.waiting_bytes > ANSWERS_WAITING * self.streams.settings.subscriber_bytes:
+            self._transport.pause_reading()
         if self._http.close_rcvd is not None:
             self._transport.close()
         elif self._http.parser_exc is not None and not self._ended:
@@ -179,15 +187,25 @@ class StreamProtocol(asyncio.Protocol):
         """The id of the token that this stream was opened with; empty for none."""
         return self._identity.token if self._identity else ""
 
+    @property
+    def behind(self) -> bool:
+        """Whether it is fed from the log or the tail, in place of the live events."""
+        return self._subscription is not None and not self._subscription.live
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that the socket has not taken yet."""
+        return 0 if self._lost else self._transport.get_write_buffer_size()
+
     # --- what the client sends ----------------------------------------------------------------------------------------
 
     def _take_frame(self, frame_: Frame) -> None:
         if frame_.opcode is Opcode.BINARY:
             self.end(ProblemError(problem("invalid_field", "Frames must be text.")))
         elif frame_.opcode in (Opcode.TEXT, Opcode.CONT):
-            self._parts.append(bytes(frame_.data))
+            self._message += frame_.data  # never a list of parts: empty ones would make it grow for nothing
             if frame_.fin:
-                message, self._parts = b"".join(self._parts), []
+                message, self._message = bytes(self._message), bytearray()
                 self._take_message(message)
         elif frame_.opcode is Opcode.CLOSE:
             self._stop()

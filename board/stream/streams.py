@@ -38,6 +38,8 @@ class Streams:
         self.settings = settings
         self.stalled = 0
         """How many readers were closed because they did not keep up."""
+        self.silent = 0
+        """How many peers were dropped because they answered no ping."""
         self._open: set[StreamProtocol] = set()
         self._pinging: asyncio.Task[None] | None = None
         service.access.on_revoke = self.end_revoked
@@ -62,6 +64,16 @@ class Streams:
     def count(self) -> int:
         """How many streams are open."""
         return len(self._open)
+
+    @property
+    def behind(self) -> int:
+        """How many streams are fed from the log or the tail."""
+        return sum(stream.behind for stream in self._open)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait for slow readers, over all streams."""
+        return sum(stream.waiting_bytes for stream in self._open)
 
     async def identify(self, request: Request, query: StreamQuery) -> Identity:
         """Tell who opens a stream. Raises ProblemError."""
@@ -114,6 +126,7 @@ class Streams:
             horizon = loop.time() - SILENCE_PINGS * self.settings.ping_s
             for index, stream in enumerate(list(self._open)):
                 if stream.heard < horizon:
+                    self.silent += 1
                     stream.abort()
                 else:
                     stream.ping()

@@ -92,6 +92,11 @@ class Subscription:
             count -= len(rows)
         return position
 
+    @property
+    def live(self) -> bool:
+        """Whether it is handed what comes as it comes."""
+        return self._live
+
     def deliver(self, frames: Sequence[bytes], seq: int) -> None:
         """Take a sweep's frames (see `board.hub.Reader`)."""
         self.position = seq

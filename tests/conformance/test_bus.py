@@ -179,18 +179,20 @@ async def test_strangers_on_the_channel_are_passed_over(postgres_server: Any, re
     """What is no ring is no error, and what follows it is heard."""
     import redis.asyncio
 
-    async with listening(lambda: RedisBus(redis_server.url())) as (mine, _), listening(
-        lambda: RedisBus(redis_server.url())
-    ) as (_, ear):
+    async with (
+        listening(lambda: RedisBus(redis_server.url())) as (mine, _),
+        listening(lambda: RedisBus(redis_server.url())) as (_, ear),
+    ):
         async with redis.asyncio.from_url(redis_server.url()) as stranger:
             for junk in (b"", b"\x1e\x1e", b"[]", b'{"node":1}', b"\xff", b"[1,2]"):
                 await stranger.publish(CHANNEL, junk)
         mine.ring("main", "e", 1, [b"x"])
         await ear.hears(lambda: ear.rings)
         assert ear.rings[-1].head == 1
-    async with listening(lambda: NotifyBus(postgres_server.dsn())) as (mine, _), listening(
-        lambda: NotifyBus(postgres_server.dsn())
-    ) as (_, ear):
+    async with (
+        listening(lambda: NotifyBus(postgres_server.dsn())) as (mine, _),
+        listening(lambda: NotifyBus(postgres_server.dsn())) as (_, ear),
+    ):
         await postgres_server.run("SELECT pg_notify('board_bell', 'what?')")
         mine.ring("main", "e", 1, [b"x"])
         await ear.hears(lambda: ear.rings)
@@ -198,9 +200,10 @@ async def test_strangers_on_the_channel_are_passed_over(postgres_server: Any, re
 
 async def test_a_subscription_that_was_killed_begins_again(redis_server: Any) -> None:
     """After its subscription was cut, a bus listens again, says that it may have missed something, and hears."""
-    async with listening(lambda: RedisBus(redis_server.url())) as (mine, _), listening(
-        lambda: RedisBus(redis_server.url())
-    ) as (_, ear):
+    async with (
+        listening(lambda: RedisBus(redis_server.url())) as (mine, _),
+        listening(lambda: RedisBus(redis_server.url())) as (_, ear),
+    ):
         assert redis_server.kill_subscriptions() >= 2
         await ear.hears(lambda: ear.begun == 2)
 

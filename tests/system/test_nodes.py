@@ -429,9 +429,7 @@ async def _post_once(node: Node) -> httpx.Response:
         return await client.post(f"{node.url}/v1/boards/main/notes", json={"type": "FACT", "text": "while it is away"})
 
 
-async def test_nodes_are_restarted_one_by_one(
-    tmp_path: Path, postgres_server: Postgres, redis_server: Redis
-) -> None:
+async def test_nodes_are_restarted_one_by_one(tmp_path: Path, postgres_server: Postgres, redis_server: Redis) -> None:
     """A rolling restart loses no note: streams end with 1001, come back by themselves and go on without a hole."""
     async with Pair(tmp_path, await postgres_server.new_place(), redis_server.url()) as pair:
         async with pair.a.client("w1") as a, pair.b.client("w2") as b, Follower(a) as first, Follower(b) as second:

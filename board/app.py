@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -90,6 +91,7 @@ def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
     """Serve until told to stop by SIGTERM or SIGINT. Gives the exit status: 0, or 2 when it refuses to start."""
     configure(settings)
     _calm_the_collector()
+    _take_all_files()
     server = Server(settings, clock or SystemClock())
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -97,6 +99,12 @@ def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
     except StoreUnavailable as error:
         log.error("store.failed", store=settings.store.partition("@")[2] or settings.store, reason=str(error))  # noqa: TRY400
         return FAILED
+
+
+def _take_all_files() -> None:
+    """Let this process open as many files and sockets as the system admits it at all."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _calm_the_collector() -> None:

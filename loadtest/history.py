@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = ROOT / "tests" / "data" / "pandoc-history-sample.jsonl.gz"
 TARGETS: Final = 64
+_WILD: Final = re.compile(r"[*?\[\]{}]")
 DAY_S: Final = 6 * 3600
 """How long a team works: the history, years long, is squeezed into six hours."""
 
@@ -28,8 +30,8 @@ class Change(msgspec.Struct, frozen=True):
     @property
     def scope(self) -> tuple[str, ...]:
         """What a worker claims before it: the lines, or the files where there are more ranges than a claim may hold."""
-        lines = [f"{path}:{first}-{last}" for path, ranges in self.files.items() for first, last in ranges]
-        return tuple(lines if len(lines) <= TARGETS else list(self.files)[:TARGETS])
+        lines = [_target(path, range_) for path, ranges in self.files.items() for range_ in ranges]
+        return tuple(lines if len(lines) <= TARGETS else map(_file, self.files))
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,3 +61,13 @@ def shared_out(changes: list[Change], workers: int) -> list[list[Job]]:
         Job(number=number, due_s=(change.t - first) * stretch, change=change) for number, change in enumerate(changes)
     ]
     return [jobs[worker::workers] for worker in range(workers)]
+
+
+def _target(path: str, lines: tuple[int, int]) -> str:
+    file = _file(path)
+    return file if "?" in file else f"{file}:{lines[0]}-{lines[1]}"
+
+
+def _file(path: str) -> str:
+    # A name like `[Content_Types].xml` reads as a glob; there is no other way to write it than as one that meets it.
+    return _WILD.sub("?", path)

@@ -80,8 +80,8 @@ class Servers:
 @contextmanager
 def servers() -> Generator[Servers]:
     """Run a PostgreSQL and a Redis; both come from pip, with the tests' requirements."""
-    from tests.harness.postgres import Postgres
-    from tests.harness.redis import Redis
+    from tests.harness.postgres import Postgres  # noqa: PLC0415 -- an installed package has no tests, and can do the rest
+    from tests.harness.redis import Redis  # noqa: PLC0415 -- the same
 
     with ExitStack() as stack:
         # PostgreSQL refuses to run as root, so its folder must be open to another user.

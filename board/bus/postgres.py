@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CHANNEL: Final = "board_bell"
 
 _NOTIFY: Final = "SELECT pg_notify($1, $2)"
+_connect: Final[Any] = asyncpg.connect  # its own types ask for whole seconds
 _DRIVER: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, pg.InternalClientError)
 
 
@@ -40,7 +41,7 @@ class NotifyBus(Bell):
         """Listen, then send what is rung."""
         connection: Any = None
         try:
-            connection = await asyncpg.connect(self._dsn, timeout=DEAF_S, command_timeout=DEAF_S)
+            connection = await _connect(self._dsn, timeout=DEAF_S, command_timeout=DEAF_S)
             await connection.add_listener(CHANNEL, lambda _c, _p, _ch, payload: self.take(payload.encode()))
             self.begin()
             while True:

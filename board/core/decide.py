@@ -416,7 +416,7 @@ def _hold(
     events: list[AnyEvent] = []
     for lease in state.leases_of(post.asker.worker):
         if lease.state == "held" and set(lease.scope) == set(note.scope):
-            events.extend(_release_events(state, lease, "superseded", present.now_us, seqs, author=BOARD_AUTHOR))
+            events.extend(_release_events(state, lease, "superseded", present.now_us, seqs, author=post.asker.worker))
     events.extend(_conflict(note, entry, seqs) for entry in entries)
     return _stored(post, note, tuple(events), ClaimReply(kind, end, tuple(entries)))
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
-from board.core.fold import replay
+from board.core.fold import BrokenLog, replay
 from board.core.history import Record
 from board.core.spelling import spell
 from board.core.state import State, thaw
 from board.hub import Channel
 from board.service.presence import Presence
 from board.service.writer import Writer
-from board.store.contract import StoreUnavailable
+from board.store.contract import StoreDamaged, StoreUnavailable
 from schema.codec import decode_event, us_of_text
 from schema.codes import ProblemError, problem
 
@@ -207,7 +207,7 @@ class Boards:
 
 
 async def load_state(store: Store, row: BoardRow) -> State:
-    """Fold the log: the newest checkpoint, then what came after it. Raises BrokenLog on a hole.
+    """Fold the log: the newest checkpoint, then what came after it. Raises StoreDamaged where it does not fold.
 
     A checkpoint of another shape, left by another version, is passed over: the log alone is the truth.
     """
@@ -218,12 +218,20 @@ async def load_state(store: Store, row: BoardRow) -> State:
             state = thaw(kept[1], row.settings)
         except msgspec.DecodeError as error:
             log.warning("board.checkpoint_unreadable", board=row.name, seq=kept[0], reason=str(error))
+    try:
+        await _fold_rest(store, row.name, state)
+    except (BrokenLog, msgspec.DecodeError) as error:
+        msg = f"the log of {row.name} is damaged ({error}): run `board verify`, and put a backup back with `board restore`"
+        raise StoreDamaged(msg) from error
+    return state
+
+
+async def _fold_rest(store: Store, board: str, state: State) -> None:
     more = True
     while more:
-        rows, more = await store.page(row.name, after=state.seq, limit=REPLAY_PAGE)
+        rows, more = await store.page(board, after=state.seq, limit=REPLAY_PAGE)
         replay(state, records_of(rows))
         await asyncio.sleep(0)
-    return state
 
 
 def records_of(rows: Sequence[Row]) -> list[Record]:

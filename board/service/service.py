@@ -31,7 +31,7 @@ from board.service.boards import Boards, OpenBoard
 from board.service.quotas import Quotas
 from board.service.reading import Reading
 from board.service.waiting import Waiting
-from board.store.contract import BoardExists, StoreFull, StoreUnavailable
+from board.store.contract import BoardExists, StoreDamaged, StoreFull, StoreUnavailable
 from schema.codec import encode
 from schema.codes import Problem, ProblemError, problem
 from schema.limits import BATCH_LIMIT, BOARD_NAME_PATTERN, CEILINGS, RELATED_LIMIT
@@ -97,7 +97,10 @@ class Service:
         if self.access.keyless:
             log.error("tokens.key_missing", action="put it back beside the store, or make new tokens")
         for row in await self._store.boards():
-            await self.boards.get(row.name)
+            try:
+                await self.boards.get(row.name)
+            except StoreDamaged as error:  # it is one team's; the others' boards are served
+                log.error("board.damaged", board=row.name, reason=str(error))  # noqa: TRY400
         self.boards.start()
         if self._nodes is not None:
             self.access.on_change = self._nodes.bus.ring_for_tokens

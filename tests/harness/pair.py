@@ -11,6 +11,7 @@ from schema.codes import ProblemError
 from schema.events import Note
 from schema.notes import Observed
 from tests.harness.node import Node
+from tests.harness.team import until
 from workers.client import Backoff, BoardClient
 
 if TYPE_CHECKING:
@@ -109,9 +110,11 @@ class Load:
     async def more(self, notes: int = 50) -> None:
         """Wait until so many more notes were acknowledged."""
         goal = len(self.acknowledged) + notes
-        async with asyncio.timeout(60):
-            while len(self.acknowledged) < goal:
-                await asyncio.sleep(0.01)
+
+        async def reached() -> bool:
+            return len(self.acknowledged) >= goal
+
+        await until(reached)
 
     async def _post(self, worker: int) -> None:
         while True:
@@ -160,9 +163,11 @@ class Follower:
 
     async def has(self, seq: int) -> None:
         """Wait until it was given this seq; what it was given must have no hole and no double."""
-        async with asyncio.timeout(60):
-            while not self.seqs or self.seqs[-1] < seq:
-                if self._task.done():
-                    self._task.result()
-                await asyncio.sleep(0.01)
+
+        async def reached() -> bool:
+            if self._task.done():
+                self._task.result()
+            return bool(self.seqs) and self.seqs[-1] >= seq
+
+        await until(reached)
         assert self.seqs == list(range(self._after + 1, self._after + 1 + len(self.seqs)))

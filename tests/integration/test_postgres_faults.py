@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -78,7 +79,8 @@ async def proxy(postgres_server: Postgres) -> AsyncIterator[Proxy]:
 @pytest.fixture
 async def proxied(place: str, store: PostgresStore, proxy: Proxy) -> AsyncIterator[PostgresStore]:
     """A store on the same, through the proxy."""
-    async with opened(place.replace(place.split(":")[2].split("/")[0], str(proxy.port)), wait_s=WAIT_S) as proxied:
+    direct = str(urlsplit(place).port)
+    async with opened(place.replace(direct, str(proxy.port), 1), wait_s=WAIT_S) as proxied:
         yield proxied
 
 
@@ -433,7 +435,7 @@ async def test_a_ticket_is_taken_once(store: PostgresStore, other: PostgresStore
     assert await store.keep_ticket(b"old", b"w1", end_us=60, now_us=50, limit=2)
     assert not await store.keep_ticket(b"third", b"w1", end_us=100, now_us=50, limit=2)
     taken = await asyncio.gather(*(node.take_ticket(b"t", now_us=70) for node in (store, other) * 8))
-    assert sorted(taken, key=str) == [None] * 15 + [b"w1"] or sorted(map(str, taken)) == ["None"] * 15 + ["b'w1'"]
+    assert [one for one in taken if one is not None] == [b"w1"]
     assert await other.take_ticket(b"old", now_us=70) is None
     assert await other.take_ticket(b"none", now_us=70) is None
     assert await store.keep_ticket(b"third", b"w1", end_us=100, now_us=80, limit=2)

@@ -303,10 +303,11 @@ async def test_what_one_worker_may_have_open(tight: Guarded) -> None:
     await until(opens)
     first = asyncio.create_task(tight.call("GET", "/v1/boards/main/wait?timeout_s=60", "w1"))
 
-    async def refused() -> bool:
-        return (await tight.call("GET", "/v1/boards/main/wait?timeout_s=0", "w1")).status_code == 429
+    async def waits() -> bool:
+        return "board_waits_open 1.0" in (await tight.call("GET", "/metrics")).text
 
-    await until(refused)
+    await until(waits)
+    assert quota(await tight.call("GET", "/v1/boards/main/wait?timeout_s=0", "w1")) == "worker_waits"
     assert (await tight.call("GET", "/v1/boards/main/wait?timeout_s=0", "w2")).status_code == 200
     await post(tight, "w2")
     assert (await first).status_code == 200

@@ -65,6 +65,9 @@ class Connection(Protocol):
         ...
 
 
+_connect: Final[Any] = asyncpg.connect  # its own types ask for whole seconds
+
+
 def session_settings(dsn: str, wait_s: float) -> dict[str, str]:
     """Give what each connection asks of the server: that a commit is on disk, and an end to every wait.
 
@@ -134,7 +137,7 @@ class Connections:
         return None
 
     async def _connect(self) -> Connection:
-        return await asyncpg.connect(
+        return await _connect(
             self._dsn,
             timeout=self.wait_s,
             command_timeout=self.wait_s,

@@ -28,6 +28,7 @@ from board.service.access import Access, is_loopback
 from board.service.clock import Clock, SystemClock
 from board.service.neighbours import Nodes
 from board.service.service import Service
+from board.settings import shown
 from board.store.commons import Commons
 from board.store.contract import StoreUnavailable
 from board.store.memory import MemoryStore
@@ -97,7 +98,7 @@ def serve(settings: ServerSettings, clock: Clock | None = None) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(server.run())
     except StoreUnavailable as error:
-        log.error("store.failed", store=settings.store.partition("@")[2] or settings.store, reason=str(error))  # noqa: TRY400
+        log.error("store.failed", store=shown(settings.store), reason=str(error))  # noqa: TRY400
         return FAILED
 
 
@@ -166,7 +167,7 @@ class Server:
         log.info(
             "server.listening",
             url=f"http://{host}:{name[1]}",
-            store=self._settings.store.partition("@")[2] or self._settings.store,
+            store=shown(self._settings.store),
         )
         try:
             async with self.mcp.running():

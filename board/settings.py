@@ -103,6 +103,12 @@ DESCRIPTIONS: Final[dict[str, str]] = {
 }
 
 
+def shown(address: str) -> str:
+    """Give an address of a store or bus without what must not be written to a log: user, password and options."""
+    scheme, mark, rest = address.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else address
+
+
 def environment_name(field: str) -> str:
     """Name the environment variable of a setting."""
     return f"BOARD_{field.upper()}"

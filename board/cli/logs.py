@@ -26,6 +26,7 @@ from board.cli.session import (
     command,
 )
 from board.cli.stores import on_store, read_settings
+from board.settings import shown
 from schema.codec import encode
 from schema.limits import Settings
 
@@ -120,7 +121,7 @@ def _import_into_store(file: Path, store: str, board: str, *, json: bool) -> Non
     if json:
         typer.echo(encode(imported))
     else:
-        typer.echo(f"imported {imported.head} events into {board!r} of {settings.store}, state {imported.state_hash}")
+        typer.echo(f"imported {imported.head} events into {board!r} of {shown(settings.store)}, state {imported.state_hash}")
 
 
 async def _restore(settings: "ServerSettings", file: IO[bytes], board: str) -> "Imported":

@@ -34,9 +34,7 @@ log = structlog.get_logger()
 NOBODY: Final = Identity("", "reader")
 """Who calls an open route: nobody is asked."""
 
-_ALLOWED_HEADERS: Final = (
-    "authorization, content-type, mcp-method, mcp-name, mcp-protocol-version, x-board-root, x-board-worker, x-request-id"
-)
+_ALLOWED_HEADERS: Final = "authorization, content-type, mcp-method, mcp-name, mcp-protocol-version, x-board-root, x-board-worker, x-request-id"
 _DAY_S: Final = 86_400
 
 _Headers = tuple[tuple[bytes, bytes], ...]

@@ -98,6 +98,7 @@ class _Gauges(Collector):
             "board_streams_open": ("Open streams.", self._streams.count),
             "board_streams_stalled": ("Streams closed because their reader did not keep up.", self._streams.stalled),
             "board_boards_open": ("Boards that are served.", len(boards)),
+            "board_bus_hears": ("1 while rings of other nodes are heard.", self._service.hears_others),
         }
         yield from _of_boards(boards)
         for name, (what, value) in values.items():

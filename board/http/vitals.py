@@ -91,8 +91,14 @@ class Vitals(Collector):
     def _counters(self) -> dict[str, tuple[str, float]]:
         boards = self._service.boards.opened()
         return {
-            "board_writer_overflows": ("Writes refused because the queue was full.", sum(b.writer.overflows for b in boards)),
-            "board_store_failures": ("Groups of writes that the store did not take.", sum(b.writer.failures for b in boards)),
+            "board_writer_overflows": (
+                "Writes refused because the queue was full.",
+                sum(b.writer.overflows for b in boards),
+            ),
+            "board_store_failures": (
+                "Groups of writes that the store did not take.",
+                sum(b.writer.failures for b in boards),
+            ),
             "board_connections_refused": ("Connections that were one too many.", self._patience.refused),
             "board_requests_late": ("Requests that did not come in time.", self._patience.late),
             "board_answers_unread": ("Answers whose reader took nothing for too long.", self._patience.unread),

@@ -123,6 +123,11 @@ class Service:
         """How many long polls wait now."""
         return len(self._waiting)
 
+    @property
+    def hears_others(self) -> bool:
+        """Whether rings of other nodes are heard now; a node that is alone has nothing to hear."""
+        return self._nodes is None or self._nodes.bus.hears
+
     def stop_waits(self) -> None:
         """Let every long poll answer now, because the server is stopping."""
         self._stopping.set()

@@ -164,8 +164,8 @@ def table() -> str:
     defaults = ServerSettings()
     for name, meaning in DESCRIPTIONS.items():
         value = getattr(defaults, name)
-        shown = "" if value in (None, (), "") else f"`{value}`"
-        rows.append(f"| `{name}` | `{environment_name(name)}` | {shown} | {meaning} |")
+        default = "" if value in (None, (), "") else f"`{value}`"
+        rows.append(f"| `{name}` | `{environment_name(name)}` | {default} | {meaning} |")
     return "\n".join(rows)
 
 

@@ -47,7 +47,7 @@ class Lane(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End; with a request under way that is a failure."""
         self.gone.set()
-        self._lanes.lost(exc, busy=self._answered is not None)
+        self._lanes.lost(self, exc, busy=self._answered is not None)
 
     def send(self, request: bytes, answered: Answered) -> None:
         """Send a request."""
@@ -82,49 +82,66 @@ class Lane(asyncio.Protocol):
 
 
 class Lanes:
-    """Connections to one server. A request takes a free one, or waits for the first that becomes free.
+    """Connections to one server. A request takes the one that has been idle longest, or waits for the first that is free.
 
-    Use as `async with`; all are open from its beginning to its end.
+    Use as `async with`; all are open from its beginning. One that the server closes while it is idle, as it may, is
+    opened again when it is needed.
     """
 
     def __init__(self, host: str, port: int, count: int) -> None:
         self._address = (host, port)
         self._count = count
-        self._all: list[Lane] = []
-        self._idle: list[Lane] = []
+        self._open: set[Lane] = set()
+        self._idle: deque[Lane] = deque()
         self._waiting: deque[_Waiting] = deque()
+        self._unanswered = 0
+        self._opening: set[asyncio.Task[None]] = set()
         self._drained = asyncio.Event()
         self._failure: Exception | None = None
+        self._calls: set[asyncio.Future[tuple[int, bytes]]] = set()
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
         for _ in range(self._count):
-            _, lane = await loop.create_connection(lambda: Lane(self), *self._address)
-            self._all.append(lane)
-        self._idle = list(self._all)
+            await self._open_one()
         self._drained.set()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for lane in self._all:
+        for task in self._opening:
+            task.cancel()
+        lanes, self._open = self._open, set()
+        for lane in lanes:
             lane.close()
-        for lane in self._all:
+        for lane in lanes:
             await lane.gone.wait()
 
     def submit(self, request: bytes, answered: Answered) -> None:
         """Send a request as soon as a connection is free; requests that wait keep their order."""
+        self._unanswered += 1
         self._drained.clear()
         if self._idle:
-            self._idle.pop().send(request, answered)
-        else:
-            self._waiting.append(_Waiting(request, answered))
+            self._idle.popleft().send(request, answered)
+            return
+        self._waiting.append(_Waiting(request, answered))
+        if len(self._open) + len(self._opening) < self._count:
+            task = asyncio.create_task(self._open_one(), name="opening a connection again")
+            self._opening.add(task)
+            task.add_done_callback(self._opened)
 
     async def call(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request and wait for its answer: status and body."""
+        """Send a request and wait for its answer: status and body. Raises ConnectionError where any request was lost."""
         future: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self.submit(request, lambda status, body: future.set_result((status, body)))
+
+        def answered(status: int, body: bytes) -> None:
+            # Who asked may be gone by now.
+            if not future.done():
+                future.set_result((status, body))
+
+        self._calls.add(future)
+        future.add_done_callback(self._calls.discard)
+        self.submit(request, answered)
         return await future
 
     async def drained(self) -> None:
@@ -133,26 +150,48 @@ class Lanes:
         if self._failure is not None:
             raise self._failure
 
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for a free connection."""
-        return len(self._waiting)
-
     def free(self, lane: Lane) -> None:
         """Take back a connection whose answer is in."""
+        self._unanswered -= 1
+        self._use(lane)
+        if not self._unanswered:
+            self._drained.set()
+
+    def lost(self, lane: Lane, reason: Exception | None, *, busy: bool) -> None:
+        """Hear that a connection ended, by the server's will unless all end."""
+        if lane not in self._open:
+            return
+        self._open.remove(lane)
+        if busy:
+            self._fail(ConnectionError(f"the server closed a connection before it answered: {reason}"))
+        else:
+            self._idle.remove(lane)
+
+    async def _open_one(self) -> None:
+        _, lane = await asyncio.get_running_loop().create_connection(lambda: Lane(self), *self._address)
+        if lane.gone.is_set():
+            raise ConnectionError("the server closed a connection at once")
+        self._open.add(lane)
+        self._use(lane)
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(ConnectionError(f"the server takes no connection: {error}"))
+
+    def _use(self, lane: Lane) -> None:
         if self._waiting:
             next_ = self._waiting.popleft()
             lane.send(next_.request, next_.answered)
-            return
-        self._idle.append(lane)
-        if len(self._idle) == len(self._all):
-            self._drained.set()
+        else:
+            self._idle.append(lane)
 
-    def lost(self, reason: Exception | None, *, busy: bool) -> None:
-        """Hear that a connection ended."""
-        if busy:
-            self._failure = ConnectionError(f"the server closed a connection before it answered: {reason}")
-            self._drained.set()
+    def _fail(self, failure: Exception) -> None:
+        self._failure = failure
+        self._drained.set()
+        for call in self._calls:
+            if not call.done():
+                call.set_exception(failure)
 
 
 def encode_request(method: str, path: str, body: bytes = b"", *, worker: str = "", host: str = "127.0.0.1") -> bytes:

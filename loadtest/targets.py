@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import asynccontextmanager, contextmanager
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from loadtest.lanes import Lanes, encode_request
@@ -15,8 +18,7 @@ from loadtest.readers import Subscribing, subscribing_to_board
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
-    from contextlib import AbstractAsyncContextManager, AbstractContextManager
-    from pathlib import Path
+    from contextlib import AbstractAsyncContextManager
 
 LANES: Final = 256
 """Connections of a poster over HTTP: enough that no note waits for one while the server keeps up."""
@@ -144,7 +146,7 @@ http {{
   }}
 }}
 """
-_NCHAN_MODULE: Final = "modules/ngx_nchan_module.so"
+_NCHAN_MODULE: Final = Path("/usr/lib/nginx/modules/ngx_nchan_module.so")
 
 
 class NchanTarget:
@@ -188,8 +190,7 @@ def nchan(folder: Path) -> Generator[Target]:
     """Run nginx with nchan."""
     folder.mkdir(parents=True, exist_ok=True)
     port, config, log = free_port(), folder / "nginx.conf", folder / "nginx.log"
-    module = f"/usr/lib/nginx/{_NCHAN_MODULE}"
-    config.write_text(_NCHAN_CONFIG.format(module=module, folder=folder.resolve(), host=HOST, port=port))
+    config.write_text(_NCHAN_CONFIG.format(module=_NCHAN_MODULE, folder=folder.resolve(), host=HOST, port=port))
     with running(["nginx", "-c", config.resolve(), "-p", folder.resolve()], log) as process:
         wait_listening(process, port, log)
         yield NchanTarget(process.pid, port)
@@ -292,18 +293,13 @@ def _upgrade(path: str) -> str:
     return "\r\n".join([*lines, "", ""])
 
 
-class Kind(Protocol):
-    """How a target is run."""
-
-    def __call__(self, folder: Path) -> AbstractContextManager[Target]:
-        """Run it, with its files below the folder."""
-        ...
-
+Kind = Callable[[Path], AbstractContextManager[Target]]
+"""How a target is run, with its files below a folder."""
 
 KINDS: Final[dict[str, Kind]] = {"board": board, "nats": nats, "nchan": nchan, "redis": redis}
-_PROGRAMS: Final = {"nats": "nats-server", "nchan": "nginx", "redis": "redis-server"}
+_PROGRAMS: Final = {"board": sys.executable, "nats": "nats-server", "nchan": "nginx", "redis": "redis-server"}
 
 
 def is_installed(name: str) -> bool:
     """Tell whether a target can be run here."""
-    return name == "board" or shutil.which(_PROGRAMS[name]) is not None
+    return shutil.which(_PROGRAMS[name]) is not None and (name != "nchan" or _NCHAN_MODULE.exists())

@@ -24,6 +24,9 @@ PAGE_LIMIT: Final = 1000
 BATCH_LIMIT: Final = 1000
 """The most notes that one batch holds."""
 
+ACKED_AT_ONCE: Final = 10_000
+"""The most seqs of one acknowledgement."""
+
 CLAIM_LIFE_S: Final = 21_600
 """Seconds after which a claim ends however often it was renewed: six hours."""
 

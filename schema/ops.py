@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from schema.events import AnyEvent, EventType
-from schema.notes import Draft
+from schema.limits import ACKED_AT_ONCE
+from schema.notes import Draft, NoteSeq
 
 
 class ClientOp(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", forbid_unknown_fields=True):
@@ -31,8 +32,8 @@ class PostedDraft(ClientOp, frozen=True, kw_only=True, tag="post"):
 class AckOp(ClientOp, frozen=True, kw_only=True, tag="ack"):
     """Acknowledge just `seqs`, or everything up to `through`."""
 
-    seqs: tuple[int, ...] = ()
-    through: int | None = None
+    seqs: Annotated[tuple[NoteSeq, ...], msgspec.Meta(max_length=ACKED_AT_ONCE)] = ()
+    through: NoteSeq | None = None
 
 
 class FilterOp(ClientOp, frozen=True, kw_only=True, tag="filter"):
@@ -40,8 +41,8 @@ class FilterOp(ClientOp, frozen=True, kw_only=True, tag="filter"):
 
     type: tuple[EventType, ...] = ()
     scope: tuple[str, ...] = ()
-    author: str = ""
-    to: str = ""
+    author: Annotated[str, msgspec.Meta(max_length=512)] = ""
+    to: Annotated[str, msgspec.Meta(max_length=512)] = ""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="hello"):

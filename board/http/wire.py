@@ -24,6 +24,42 @@ HEAD_BYTES: Final = 65_536
 """The most that the line and the headers of one request may have together, give or take one read of the socket."""
 
 
+_HEAD: Final = b"HTTP/1.1 "
+_CONTINUE: Final = b"HTTP/1.1 100 "
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+class OneWrite:
+    """A transport that sends the head of an answer together with what follows it.
+
+    uvicorn writes them apart, which is two system calls, and two wake-ups of the peer, for each small answer. `flush`
+    sends a head that nothing follows, as that of an answer to HEAD.
+    """
+
+    __slots__ = ("_head", "plain")
+
+    def __init__(self, plain: asyncio.Transport) -> None:
+        self.plain = plain
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        """Keep a head; send anything else, behind the head that was kept."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.endswith(_END_OF_HEAD) and data.startswith(_HEAD) and not data.startswith(_CONTINUE):
+            self._head = data
+            return
+        self.plain.write(data)
+
+    def flush(self) -> None:
+        """Send what is kept."""
+        if self._head:
+            self.write(b"")
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever else the transport has
+        return getattr(self.plain, name)
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One HTTP connection. Made by uvicorn through `http_protocol`."""
 
@@ -40,7 +76,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] -- as uvicorn's
         """Take a peer in, unless there are too many, and wait for its first request."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", OneWrite(transport)))
         self.patience.open += 1
         if len(self.connections) > self.patience.connections:
             self.patience.refused += 1
@@ -129,6 +165,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._unread.cancel()
             self._unread = None
 
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the socket over to the stream, as it came."""
+        self.transport = cast("OneWrite", self.transport).plain
+        super().handle_websocket_upgrade()
+
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._in_head = False
@@ -139,6 +180,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._in_head = True
         self._head_bytes = 0
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is whole."""
+        cast("OneWrite", self.transport).flush()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what cannot be parsed, and end the connection: where the next request begins is not known.

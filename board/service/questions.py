@@ -16,7 +16,7 @@ import msgspec
 from board.service.explaining import explain, shown
 from schema.codes import ProblemError, problem
 from schema.events import EventType
-from schema.limits import PAGE_LIMIT, SettingsDraft
+from schema.limits import ACKED_AT_ONCE, PAGE_LIMIT, SettingsDraft
 from schema.notes import NoteType, Outcome, Seconds, Targets
 
 SECRETS: Final = frozenset({"token", "access_token", "authorization", "bearer", "api_key"})
@@ -137,7 +137,7 @@ class StreamQuery(Question, frozen=True, kw_only=True):
 class AckBody(Question, frozen=True, kw_only=True):
     """Acknowledge just `seqs`, or everything up to `through`."""
 
-    seqs: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=10_000)] = ()
+    seqs: Annotated[tuple[Seq, ...], msgspec.Meta(max_length=ACKED_AT_ONCE)] = ()
     through: Seq | None = None
 
 

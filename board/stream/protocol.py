@@ -214,7 +214,10 @@ class StreamProtocol(asyncio.Protocol):
         if self._ended:
             return
         try:
+            message.decode()  # the decoder of ops only looks at what it takes
             op = _ops.decode(message)
+        except (UnicodeDecodeError, RecursionError) as error:
+            self.end(ProblemError(problem("malformed_json", str(error))))
         except msgspec.ValidationError as error:
             self._reply(_id_of(message), ProblemError(problem("invalid_field", str(error))))
         except msgspec.DecodeError as error:
@@ -355,7 +358,7 @@ def _read_path(target: str) -> tuple[str, StreamQuery]:
 def _id_of(message: bytes) -> str | int | None:
     try:
         found = msgspec.json.decode(message)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     id_ = found.get("id") if isinstance(found, dict) else None
     return id_ if isinstance(id_, (str, int)) else None

@@ -98,11 +98,13 @@ async def running(command: Sequence[str], environ: Mapping[str, str], folder: Pa
         await process.wait()
 
 
-async def play_turn(agent: Agent, folder: Path, server: Plain) -> str:
-    """Open a session with one MCP server and play one turn; give the reason why it stopped."""
+async def play_turn(agent: Agent, folder: Path, server: Plain, mode: str) -> str:
+    """Open a session with one MCP server, in a mode if one is named, and play one turn; give why it stopped."""
     capabilities = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
     await agent.ask("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
     session = await agent.ask("session/new", {"cwd": str(folder), "mcpServers": [server]})
+    if mode:
+        await agent.ask("session/set_mode", {"sessionId": session["sessionId"], "modeId": mode})
     prompt = [{"type": "text", "text": "Do your work with the board."}]
     answer = await agent.ask("session/prompt", {"sessionId": session["sessionId"], "prompt": prompt})
     return answer["stopReason"]

@@ -63,7 +63,7 @@ class Seen:
         """
         self.requests.append((path, body))
         names = {tool["name"]: tool for tool in tools if "board_" in tool["name"]}
-        self.tools |= names.keys()
+        self.tools |= {".".join(filter(None, (tool.get("namespace"), name))) for name, tool in names.items()}
         if not names or len(results) >= len(SCRIPT):
             self.results = results if len(results) > len(self.results) else self.results
             return None

@@ -68,7 +68,8 @@ class Postgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is not None:
-            self.kill9()
+            self._signal_all(signal.SIGKILL)
+            self._running().wait(START_S)
 
     @property
     def pid(self) -> int:

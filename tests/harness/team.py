@@ -72,7 +72,7 @@ class Team:
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
     """Ask until the answer is true, and give it."""
     async with asyncio.timeout(WAIT_S):
-        while not (found := await condition()):  # noqa: ASYNC110 -- the condition is another process's
+        while not (found := await condition()):
             await asyncio.sleep(_LOOK_AGAIN_S)
     return found
 

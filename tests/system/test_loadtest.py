@@ -250,6 +250,22 @@ def test_answers_are_read_however_they_are_cut(chunk_bytes: int) -> None:
     assert asyncio.run(ask()) == [(201, body) for body in bodies * 2]
 
 
+def test_an_idle_connection_that_the_server_closed_is_opened_again() -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    async def ask() -> list[tuple[int, bytes]]:
+        async with listening(handle) as port, Lanes("127.0.0.1", port, 2) as lanes:
+            answers: list[tuple[int, bytes]] = []
+            for _ in range(6):
+                answers.append(await lanes.call(encode_request("GET", "/")))
+                await asyncio.sleep(0.05)
+            return answers
+
+    assert asyncio.run(ask()) == [(200, b"ok")] * 6
+
+
 def test_a_request_that_is_never_answered_is_a_failure() -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

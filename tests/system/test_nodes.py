@@ -332,7 +332,8 @@ async def test_a_node_is_killed(tmp_path: Path, postgres_server: Postgres, redis
 
 async def stop_a_node(folder: Path, dsn: str, bus: str, seconds: float) -> None:
     """Stop a node under load for so long, and let it go on."""
-    async with Pair(folder, dsn, bus) as pair, pair.a.client("w1") as a, Follower(a) as follower:
+    environ = {"BOARD_STORE_WAIT_S": "2"}
+    async with Pair(folder, dsn, bus, environ=environ) as pair, pair.a.client("w1") as a, Follower(a) as follower:
         async with Load(*pair.nodes, workers=4) as load, Load(pair.b, workers=4) as other:
             await load.more(50)
             pair.a.freeze()
@@ -374,20 +375,31 @@ async def break_the_bell(folder: Path, dsn: str, redis: Redis, pause_s: float) -
             await everybody_has_all()
             redis.kill_subscriptions()
             await everybody_has_all()
+            await both_listen(pair, 2)
             redis.freeze()
             await everybody_has_all()
             await asyncio.sleep(pause_s)
             redis.thaw()
+            await both_listen(pair, 3)
             await everybody_has_all()
             redis.kill9()
             await everybody_has_all()
             redis.start()
+            await both_listen(pair, 4)
             await everybody_has_all()
         assert load.refused == []
         load.check(await pair.log())
         await pair.agree()
-        for node in pair.nodes:
-            assert sum(line["event"] == "bus.listening" for line in node.logged()) > 1
+
+
+async def both_listen(pair: Pair, times: int) -> None:
+    """Wait until both nodes have begun so often to listen to the bus."""
+
+    async def begun() -> bool:
+        counts = (sum(line["event"] == "bus.listening" for line in node.logged()) for node in pair.nodes)
+        return min(counts) >= times
+
+    await until(begun)
 
 
 async def test_the_bell_is_deaf(tmp_path: Path, postgres_server: Postgres, own_redis: Redis) -> None:

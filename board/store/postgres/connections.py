@@ -105,7 +105,9 @@ class Connections:
         self._is_open = True
 
     async def close(self) -> None:
-        """Wait for those that are lent out, `wait_s` at the most, and close all."""
+        """Wait for those that are lent out, `wait_s` at the most, and close all. Closing twice is a no-op."""
+        if not self._is_open:
+            return
         self._is_open = False
         with suppress(TimeoutError):
             async with asyncio.timeout(self.wait_s):

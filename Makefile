@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-slow test-conformance test-agents lint types format clean
+.PHONY: install demo test test-slow test-conformance test-fuzz test-agents lint types format clean
 
 install: $(STAMP)
 
@@ -19,6 +19,10 @@ test-slow: $(STAMP)
 
 test-conformance: $(STAMP)
 	$(BIN)/python -m pytest -m conformance
+
+test-fuzz: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m pytest -m fuzz
 
 test-agents: $(STAMP)
 	$(BIN)/python -m pytest -m agents

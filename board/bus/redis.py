@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import from_url
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -32,7 +33,9 @@ class RedisBus(Bell):
     """The bus at a `redis://`, `rediss://` or `unix://` address, options of redis-py included."""
 
     def __init__(self, url: str) -> None:
+        """Take note of the address. Raises ValueError for one that is none."""
         super().__init__()
+        parse_url(url)
         self._url = url
 
     async def converse(self) -> None:

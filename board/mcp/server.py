@@ -153,8 +153,9 @@ def _refused(found: Problem) -> tuple[dict[str, Any], str]:
 def _result(body: dict[str, Any], text: str, urgent: Block | None, *, is_error: bool) -> dict[str, Any]:
     content = [{"type": "text", "text": text}]
     if urgent is not None:
-        # In both, because some clients show a model the structured content alone, and others the text alone.
-        content.append({"type": "text", "text": urgent.text})
+        # In both, because some clients show a model the structured content alone, and others the text alone; on a line
+        # of its own, because some join the parts of the text with nothing between them.
+        content.append({"type": "text", "text": f"\n{urgent.text}"})
         body = body | {"urgent": {"text": urgent.text, "ack": list(urgent.seqs)}}
     return complete(content=content, structuredContent=body, isError=is_error)
 

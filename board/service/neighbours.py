@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
@@ -19,7 +19,7 @@ from board.store.contract import StoreUnavailable
 from schema.codec import decode_event, us_of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from board.bus.contract import Bus
     from board.service.access import Access
@@ -48,8 +48,8 @@ class Neighbours:
         self._commons = commons
         self._bus = bus
         self._node = node
-        self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._refills = Turns(self._refill)
+        self._meetings = Turns(self._exchange)
 
     def tell(self, records: Sequence[Record]) -> None:
         """Ring for what this node wrote."""
@@ -58,6 +58,9 @@ class Neighbours:
 
     async def meet(self) -> None:
         """Exchange who called and who has sockets where. A store that does not answer leaves it as it is."""
+        await asyncio.wait((self._meetings.soon(),))
+
+    async def _exchange(self) -> None:
         try:
             await self._board.flush()
             await self._report()
@@ -89,38 +92,52 @@ class Neighbours:
             records = []
         writer = self._board.writer
         if not (records and writer.hear(records)) and not writer.catching_up:
-            self.refill_soon()
+            self._refills.soon()
 
     async def freshen(self) -> None:
         """Return when the state holds all that any node had acknowledged before the call.
 
         Where the store does not answer within `FRESH_S`, or at all, the state is left as it is.
         """
-        done, _ = await asyncio.wait((self.refill_soon(),), timeout=FRESH_S)
-        for task in done:
-            if (error := None if task.cancelled() else task.exception()) is not None:
-                log.warning("nodes.not_fresh", board=self._board.name, reason=str(error))
+        await asyncio.wait((self._refills.soon(),), timeout=FRESH_S)
 
-    def refill_soon(self) -> asyncio.Task[None]:
-        """Read on in the log, in a reading that begins after this call. Calls that come meanwhile share one."""
+    async def _refill(self) -> None:
+        try:
+            more = True
+            while more:
+                more = await self._refill_page()
+        except StoreUnavailable as error:
+            log.warning("nodes.not_fresh", board=self._board.name, reason=str(error))
+
+    async def _refill_page(self) -> bool:
+        """Read on by a page; tell whether there is more to read and to fold.
+
+        Where it cannot be folded, this node is writing: what others wrote before that, it has seen.
+        """
+        after = self._board.state.seq
+        rows, more = await self._store.page(self._board.name, after=after, limit=REFILL_EVENTS)
+        return self._board.writer.hear([_record_of(row.body) for row in rows]) and more
+
+
+class Turns:
+    """Work that many ask for: all who ask while a turn runs share the next one, which begins after they asked."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._work = work
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    def soon(self) -> asyncio.Task[None]:
+        """Give the turn that begins after this call."""
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._refill_after(self._running))
+            self._next = asyncio.get_running_loop().create_task(self._take(self._running))
         return self._next
 
-    async def _refill_after(self, before: asyncio.Task[None] | None) -> None:
+    async def _take(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait((before,))
         self._running, self._next = self._next, None
-        await self._refill()
-
-    async def _refill(self) -> None:
-        more = True
-        while more:
-            after = self._board.state.seq
-            rows, more = await self._store.page(self._board.name, after=after, limit=REFILL_EVENTS)
-            # Where it cannot be folded, this node is writing: what others wrote before that, it has seen.
-            if rows and not self._board.writer.hear([_record_of(row.body) for row in rows]):
-                return
+        await self._work()
 
 
 def _record_of(body: bytes) -> Record:
@@ -181,8 +198,8 @@ class Nodes:
         except StoreUnavailable as error:
             log.warning("tokens.refresh_failed", reason=str(error))
 
-    def _own(self, work: object) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type] -- a coroutine
+    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

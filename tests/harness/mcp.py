@@ -55,8 +55,10 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 def urgent_of(result: types.CallToolResult) -> str:
-    """The block of urgent notes that came with a result, empty where there was none."""
-    texts = [part.text for part in result.content[1:] if part.type == "text"]
+    """The block of urgent notes that came with a result, empty where there was none; the parts may be joined as they are."""
+    texts = [
+        part.text.removeprefix("\n") for part in result.content[1:] if part.type == "text" and part.text[0] == "\n"
+    ]
     assert len(texts) <= 1
     assert texts == ([result.structured_content["urgent"]["text"]] if "urgent" in result.structured_content else [])
     return "".join(texts)

@@ -127,7 +127,7 @@ async def claim_rounds(team: Workers, rounds: int) -> None:
             assert [(one.claim, one.holder) for one in (await node("onlooker").claims()).claims] == [
                 (held, names[winner])
             ]
-            assert len((await node("onlooker").notes(types=("CLAIM",))).notes) == turn
+            assert len((await node("onlooker").notes(types=("CLAIM",), limit=1000)).notes) == turn
         await (team.a, team.b)[(winner + 1) % 2](names[winner]).release(held)
 
 

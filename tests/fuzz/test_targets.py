@@ -35,15 +35,24 @@ def mutants(draw: st.DrawFn) -> bytes:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["type", "text", "scope", "op", "id", "kind", "seq", "at", "notes"]) | st.text(), inner),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["type", "text", "scope", "op", "id", "kind", "seq", "at", "notes"]) | st.text(), inner
+        )
+    ),
     max_leaves=12,
 )
 
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=150, deadline=None)
-@given(data=mutants() | st.binary(max_size=200) | st.text(max_size=100).map(str.encode) | JSON.map(lambda one: repr(one).encode()))
+@given(
+    data=mutants()
+    | st.binary(max_size=200)
+    | st.text(max_size=100).map(str.encode)
+    | JSON.map(lambda one: repr(one).encode())
+)
 def test_a_target_comes_back(name: str, data: bytes) -> None:
     """Whatever comes in, a target gives a value or its own refusal."""
     TARGETS[name](data)

@@ -121,7 +121,11 @@ DAMAGE = [
     ("INSERT INTO checkpoints VALUES (1, 4, CAST('{}' AS BLOB))", 4, "not what the log folds to"),
     ("INSERT INTO acks VALUES (1, 'w2', 99)", 99, "beyond the head"),
     ("DELETE FROM filings WHERE event & 0xFF = 3", 3, "filed under other places"),
-    ("INSERT INTO filings SELECT id, 1 << 40 | 6 FROM labels WHERE name = 'file:src/a.c'", 6, "filed under other places"),
+    (
+        "INSERT INTO filings SELECT id, 1 << 40 | 6 FROM labels WHERE name = 'file:src/a.c'",
+        6,
+        "filed under other places",
+    ),
     ("INSERT INTO words (rowid, text) VALUES (1 << 40 | 4, 'strange')", 4, "found by other words"),
     ("UPDATE indexed SET seq = 50", 0, "beyond its head"),
 ]

@@ -104,7 +104,16 @@ async def test_wrong_frames_are_answered_by_a_close(node: Node) -> None:
 
 async def test_wrong_ops_are_answered_and_the_stream_goes_on(node: Node) -> None:
     """What is JSON and no op gets a reply with a code and the op's id; then the same stream still works."""
-    for said in (b"{}", b"[]", b"null", b"[" * 100_000, b'{"op":"nope","id":7}', b'{"op":"post","id":7}', b'{"op":"ack","seqs":[-1],"id":7}', b'{"op":"ack","through":99999999999999999999,"id":7}'):
+    for said in (
+        b"{}",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b'{"op":"nope","id":7}',
+        b'{"op":"post","id":7}',
+        b'{"op":"ack","seqs":[-1],"id":7}',
+        b'{"op":"ack","through":99999999999999999999,"id":7}',
+    ):
         async with Raw(node.url) as raw:
             await raw.shake_hands()
             await raw.send(frame(TEXT, said) + frame(TEXT, b'{"op":"filter","id":"then"}'))
@@ -170,7 +179,11 @@ async def test_handshakes_in_pieces_and_halves(node: Node) -> None:
         for byte in HANDSHAKE[:-1]:
             await slow.send(bytes([byte]))
         await slow.shake_hands_end(HANDSHAKE[-1:])
-    for said in (HANDSHAKE[:-2], b"GET / HT", b"POST /v1/boards/main/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"):
+    for said in (
+        HANDSHAKE[:-2],
+        b"GET / HT",
+        b"POST /v1/boards/main/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+    ):
         async with Raw(node.url) as half:
             await half.send(said)
             answer = await half.answer()

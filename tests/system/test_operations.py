@@ -54,7 +54,9 @@ async def test_a_request_can_be_followed_by_its_id(node: Node) -> None:
     strange = await get(f"{node.url}/nowhere", **{"X-Request-Id": "a b\t{}"})
     made = strange.json()["request_id"]
     assert made == strange.headers["x-request-id"] != "a b\t{}"
-    logged = {line["request_id"]: line for line in node.logged() if line["event"] == "http.request" and "request_id" in line}
+    logged = {
+        line["request_id"]: line for line in node.logged() if line["event"] == "http.request" and "request_id" in line
+    }
     assert {"abc-1", "abc-2", made} <= logged.keys()
     assert [logged[one]["worker"] for one in ("abc-1", "abc-2")] == ["w1", "w1"]
 
@@ -135,7 +137,9 @@ async def test_a_stop_lets_everyone_end(node: Node) -> None:
     code, reason = listener.closed or (0, {})
     assert (code, reason["seq"]) == (1001, listener.seqs[-1])
     assert await ended == 0
-    stored = [one.result().json()["seq"] for one in posts if one.done() and not one.exception() and one.result().is_success]
+    stored = [
+        one.result().json()["seq"] for one in posts if one.done() and not one.exception() and one.result().is_success
+    ]
     await asyncio.gather(*posts, return_exceptions=True)
     await node.restart()
     head = (await get(f"{node.url}/v1/boards/main")).json()["head"]

@@ -159,7 +159,9 @@ async def test_two_teams_on_one_server(guarded: Guarded) -> None:
     blue = await guarded.call("POST", "/v1/boards/blue/notes", "w1@blue", json={**claim, "text": "blue's plan"})
     assert [one.json()["claim"]["state"] for one in (red, blue)] == ["held", "held"]
     assert [one.json()["seq"] for one in (red, blue)] == [1, 1]
-    await guarded.call("POST", "/v1/boards/crimson/notes", "only-crimson", json={"type": "FACT", "text": "a secret of crimson"})
+    await guarded.call(
+        "POST", "/v1/boards/crimson/notes", "only-crimson", json={"type": "FACT", "text": "a secret of crimson"}
+    )
     shown = [
         await guarded.call("GET", path, "w1@blue")
         for path in (
@@ -265,7 +267,8 @@ def quota(answer: httpx.Response) -> str:
 async def test_what_one_worker_may_use(tight: Guarded) -> None:
     """Over a quota a call is refused with its name and when to come again, stores nothing, and is counted; others go on."""
     claims = [
-        await post(tight, "w1", type="CLAIM", scope=[f"src/{name}.py"], on_conflict="contest") for name in ("a", "b", "c")
+        await post(tight, "w1", type="CLAIM", scope=[f"src/{name}.py"], on_conflict="contest")
+        for name in ("a", "b", "c")
     ]
     assert [one.status_code for one in claims[:2]] == [201, 201]
     assert quota(claims[2]) == "worker_claims"
@@ -318,7 +321,9 @@ async def test_a_flood_of_one_does_not_hold_up_another(guarded: Guarded) -> None
     """While one worker has many batches waiting, another's note is written before most of them, not behind them all."""
     await guarded.make_token("w2")
     batch = {"notes": [{"type": "OBSERVED", "text": "x" * 100}] * 1000}
-    flood = [asyncio.create_task(guarded.call("POST", "/v1/boards/main/notes/batch", "w1", json=batch)) for _ in range(10)]
+    flood = [
+        asyncio.create_task(guarded.call("POST", "/v1/boards/main/notes/batch", "w1", json=batch)) for _ in range(10)
+    ]
     await until(lambda: any_done(flood))
     mine = await post(guarded, "w2")
     written = await asyncio.gather(*flood)

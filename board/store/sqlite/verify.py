@@ -40,7 +40,9 @@ _LOG: Final = """
     FROM events LEFT JOIN details USING (id) WHERE events.id > ? AND events.id <= ? ORDER BY events.id
 """
 _INDEXED: Final = "SELECT coalesce((SELECT seq FROM indexed WHERE board = ?), 0)"
-_ACKS: Final = "SELECT worker, through FROM acks WHERE board = ? UNION ALL SELECT worker, seq FROM acked WHERE board = ?"
+_ACKS: Final = (
+    "SELECT worker, through FROM acks WHERE board = ? UNION ALL SELECT worker, seq FROM acked WHERE board = ?"
+)
 _ORPHANS: Final = "SELECT id FROM details WHERE id NOT IN (SELECT id FROM events) LIMIT 100"
 _STRAYS: Final = "SELECT id FROM events WHERE id >> 40 NOT IN (SELECT id FROM boards) LIMIT 100"
 _VOCABULARY: Final = (
@@ -103,7 +105,9 @@ class _Check:
             if told != "ok":
                 self._find("", 0, f"SQLite: {told}")
         for (event,) in self._rows(_ORPHANS):
-            self._find("", event & SEQS, f"board number {event >> SEQ_BITS} keeps a detail of an event that is not there")
+            self._find(
+                "", event & SEQS, f"board number {event >> SEQ_BITS} keeps a detail of an event that is not there"
+            )
         for (event,) in self._rows(_STRAYS):
             self._find("", event & SEQS, f"is of board number {event >> SEQ_BITS}, which is not there")
 

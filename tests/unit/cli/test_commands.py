@@ -24,6 +24,7 @@ runner = CliRunner()
 COMMANDS = (
     *("serve", "post", "claim", "release", "check", "read", "tail", "grep", "unfold", "export", "import", "replay"),
     *("report", "migrate", "mcp", "token", "claims", "renew", "boards", "workers", "snapshot", "unread", "ack"),
+    *("backup", "restore", "verify"),
 )
 CLIENT_COMMANDS = (
     *("post", "claim", "release", "check", "read", "tail", "grep", "unfold", "export", "import"),

@@ -85,7 +85,11 @@ def body_with(place: int, old: bytes, new: bytes) -> bytes:
         (changed(0, at_us=START_US - 1), 1, "at another time"),
         (changed(0, columns=Columns("note", "FAIL", "w0", None, None, None, None)), 1, "type is 'FAIL', not 'FACT'"),
         (changed(3, body=body_with(3, b'"claims":[2,3]', b'"claims":[2,9]')), 4, "filed otherwise"),
-        (changed(4, body=body_with(4, b"2027-01-15T08:00:00.000003Z", b"2026-01-15T08:00:00.000003Z")), 5, "older than"),
+        (
+            changed(4, body=body_with(4, b"2027-01-15T08:00:00.000003Z", b"2026-01-15T08:00:00.000003Z")),
+            5,
+            "older than",
+        ),
     ],
 )
 def test_damage_is_found_where_it_is(entries: list[Entry], seq: int, words: str) -> None:
@@ -106,7 +110,9 @@ def test_a_key_that_was_used_twice() -> None:
 
 def test_a_log_that_does_not_fold() -> None:
     """An event about a claim that is not there is found, and what follows it is checked, but not folded."""
-    entries = changed(3, body=body_with(3, b'"conflict.opened"', b'"conflict.closed"')[:-1] + b',"conflict":4,"how":"released"}')
+    entries = changed(
+        3, body=body_with(3, b'"conflict.opened"', b'"conflict.closed"')[:-1] + b',"conflict":4,"how":"released"}'
+    )
     findings = audited(entries)
     assert any(one.seq == 4 and "does not fold" in one.what for one in findings), findings
 

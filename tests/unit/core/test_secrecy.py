@@ -21,7 +21,10 @@ def test_a_token_is_hidden_wherever_it_stands(token: str, before: str, after: st
     """In any text, whole or cut, nothing of a token's secret is left, and its id is."""
     text = before + token[:shown] + " " + after
     secret = token[12:shown]
-    for hidden in (hide_tokens(text), hide_tokens_in(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")):
+    for hidden in (
+        hide_tokens(text),
+        hide_tokens_in(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass"),
+    ):
         assert token[:12] + "(hidden)" in hidden
         assert token[:12] + secret not in hidden
     assert holds_token(before + token + after)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from board.mcp.caller import SCOPE_KEY, Caller
+from board.mcp.calls import Calls, Meter
+from board.mcp.lane import Lane, replayed
 from board.mcp.listening import Listeners
 from board.mcp.resources import Resources
-from board.mcp.server import Calls, Meter, make_server
+from board.mcp.server import make_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
@@ -39,7 +41,9 @@ class McpSurface:
 
     def __init__(self, service: Service, meter: Meter) -> None:
         self._listeners = Listeners(service)
-        self.server = make_server(Calls(service, meter), Resources(service), self._listeners)
+        calls = Calls(service, meter)
+        self.server = make_server(calls, Resources(service), self._listeners)
+        self._lane = Lane(calls, self.server.server_info_stamp)
         self.manager = StreamableHTTPSessionManager(
             self.server, json_response=True, stateless=True, max_request_body_size=BODY_BYTES
         )
@@ -65,7 +69,12 @@ class McpSurface:
         receive: Callable[[], Awaitable[Message]],
         send: Callable[[Message], Awaitable[None]],
     ) -> None:
-        """Answer one POST."""
+        """Answer one POST: a plain tool call by the short way, anything else through the SDK."""
         # The HTTP parser leaves blanks behind values, and the SDK compares them as they are.
         headers = [(name, value.strip()) for name, value in scope["headers"]]
-        await self.manager.handle_request({**scope, "headers": headers, SCOPE_KEY: Caller(who, board)}, receive, send)
+        caller = Caller(who, board)
+        body = await self._lane.read(headers, receive, BODY_BYTES)
+        if body is not None and await self._lane.answer(headers, body, caller, send):
+            return
+        again = receive if body is None else replayed(body, receive)
+        await self.manager.handle_request({**scope, "headers": headers, SCOPE_KEY: caller}, again, send)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Raw:
     def __init__(self, url: str) -> None:
         self._host, self._port = str(urlsplit(url).hostname), int(urlsplit(url).port or 0)
 
-    async def __aenter__(self) -> Raw:
+    async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         return self
 

@@ -105,7 +105,7 @@ async def test_a_copy_never_writes_over_a_file(path: Path, store: SqliteStore) -
         taken.unlink()
     with pytest.raises(StoreUnavailable, match="there is no file"):
         copy_file(str(path.with_name("nowhere.db")), str(copy))
-    with pytest.raises(StoreUnavailable, match="cannot be written|unable to open"):
+    with pytest.raises(StoreUnavailable, match=r"cannot be written|unable to open"):
         copy_file(str(path), str(path.with_name("nowhere") / "copy.db"))
 
 

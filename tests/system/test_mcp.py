@@ -397,6 +397,67 @@ async def _first(stream: Any) -> Any:
         return
 
 
+class TestBothWays:
+    """A plain tool call is answered without the SDK; an unknown member beside it sends it the SDK's way."""
+
+    @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+    async def test_the_short_way_answers_as_the_sdk_does(self, place: Place, version: str) -> None:
+        """Answers and refusals are the same, but that the SDK leaves nulls out."""
+        await place.call("board_claim", {"scope": ["src/b.c"], "text": "mine"}, worker="w1")
+        await place.call("board_write", {**FACT, "detail": "more", "tags": ["x"]}, worker="w1")
+        for tool, arguments in _HARMLESS:
+            params = {"name": tool, "arguments": arguments}
+            how: Any = {"path": f"/mcp/{place.board}", "worker": "w2", "version": version}
+            short, sdk = [
+                await send(place.url, "tools/call", {**params, **more}, **how) for more in ({}, {"x-way": "sdk"})
+            ]
+            assert _steady(short.json()) == _steady(sdk.json())
+            assert short.status_code == sdk.status_code == 200
+
+    @pytest.mark.parametrize(
+        ("headers", "status"),
+        [
+            ({"Mcp-Method": "tools/list"}, 400),
+            ({"Mcp-Name": "board_write"}, 400),
+            ({"MCP-Protocol-Version": "2027-01-01"}, 400),
+            ({"Accept": "text/html"}, 406),
+            ({"Content-Type": "text/plain"}, 400),
+        ],
+    )
+    async def test_headers_that_disagree_are_the_sdks_to_judge(
+        self, place: Place, headers: dict[str, str], status: int
+    ) -> None:
+        """What is routed by a header is never carried out by another body."""
+        params = {"name": "board_check", "arguments": {"scope": ["a"]}}
+        response = await send(place.url, "tools/call", params, path=f"/mcp/{place.board}", headers=headers)
+        assert response.status_code == status
+
+
+_HARMLESS: list[tuple[str, dict[str, Any]]] = [
+    ("board_check", {"scope": ["src/a.c", "src/b.c"]}),
+    ("board_read", {"after": 0}),
+    ("board_read", {}),
+    ("board_grep", {"q": "rows"}),
+    ("board_unfold", {"seq": 2}),
+    ("board_unfold", {"seq": 99}),
+    ("board_unfold", {}),
+    ("board_wait", {"timeout_s": 0}),
+    ("board_write", {"type": "FACT", "text": "a", "to": ["nobody"]}),
+]
+
+
+def _steady(value: Any) -> Any:
+    """Leave out nulls, and what is counted from now."""
+    match value:
+        case dict():
+            kept = {name: part for name, part in value.items() if part is not None and name != "expires_in_s"}
+            return {name: _steady(part) for name, part in kept.items()}
+        case list():
+            return [_steady(part) for part in value]
+        case _:
+            return value
+
+
 class TestTheWire:
     """What is asked of HTTP itself."""
 

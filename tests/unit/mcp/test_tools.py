@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from board.mcp.arguments import WriteArguments
-from board.mcp.server import listed
+from board.mcp.calls import listed
 from board.mcp.tools import TOOLS, Tool, decoded
 from schema.codes import ProblemError
 from schema.notes import Claim, Draft, Fact, PatchSummary

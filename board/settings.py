@@ -6,6 +6,7 @@ table in the README is made from this file, and a test compares the two.
 
 from __future__ import annotations
 
+import math
 import os
 import types
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -143,6 +144,11 @@ def _parse(name: str, text: str, hint: Any) -> object:  # noqa: ANN401 -- a type
 
 
 def _check(settings: ServerSettings) -> None:
+    for name in ServerSettings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, (int, float)) and not 0 <= value < math.inf:
+            msg = f"{name} {value} is no number of 0 or more"
+            raise BadSetting(msg)
     if not 0 <= settings.port <= 65_535:
         msg = f"port {settings.port} is outside of 0 to 65535"
         raise BadSetting(msg)

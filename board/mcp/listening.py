@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from board.core.selection import Filter
 from board.mcp.caller import caller_of
 from board.mcp.resources import snapshot_uri
+from schema.codes import ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -62,9 +63,23 @@ class Listeners:
         told = self._boards.get(board.name)
         if told is None:
             told = self._boards[board.name] = _Told(board, self._service.settings.subscribers)
-        with self._held(caller.who.token):
+        with self._counted(board, caller.who.worker), self._held(caller.who.token):
             return await told.handler(context, params)
         raise MCPError(types.INVALID_REQUEST, "The token was revoked or has expired.")
+
+    @contextmanager
+    def _counted(self, board: OpenBoard, worker: str) -> Generator[None]:
+        """Count a listener as one of the streams that a worker and a board may have. Raises MCPError."""
+        quotas = self._service.quotas
+        try:
+            quotas.check_stream(board, worker)
+        except ProblemError as error:
+            raise MCPError(types.INVALID_REQUEST, str(error)) from error
+        quotas.stream_opened(board, worker)
+        try:
+            yield
+        finally:
+            quotas.stream_closed(board, worker)
 
     @contextmanager
     def _held(self, token: str) -> Generator[None]:

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from board.core.commands import Command
-    from board.service.access import Access
+    from board.service.access import Access, Identity
     from board.service.boards import OpenBoard
     from board.settings import ServerSettings
     from schema.notes import Draft
 
 COME_AGAIN_S: Final = 5
 """Seconds after which to come again where only somebody's leaving makes room, which nobody can foretell."""
+
+
+_TICKETS: Final = (("worker_tickets", Rate(1, 60)), ("board_tickets", Rate(10, 600)))
+"""No settings: a ticket lives for a minute, and a board's share must leave room for others' (`access.TICKETS`)."""
 
 
 class Quotas:
@@ -40,6 +44,7 @@ class Quotas:
         self._now_s = now_s
         self.refused: dict[str, int] = {}
         """How many calls were refused, by quota."""
+        self._tickets = [Buckets(rate) for _, rate in _TICKETS]
         self._notes = _Flow("notes", settings)
         self._details = _Flow("detail_bytes", settings)
         self._claims = _Stock("claims", settings)
@@ -72,6 +77,20 @@ class Quotas:
             self._check_stock(self._waits, board, worker)
         with self._waits.taken(board, worker):
             yield
+
+    def check_ticket(self, who: Identity) -> None:
+        """Take one of the tickets that a worker, and all of its board, may make: there is room for so many only.
+
+        Raises ProblemError.
+        """
+        if self._access.open_mode:
+            return
+        now_s, names = self._now_s(), (f"{who.board}/{who.worker}", who.board)
+        for (quota, rate), buckets, name in zip(_TICKETS, self._tickets, names, strict=True):
+            if wait_s := buckets.wait_s(name, 1, now_s):
+                self._refuse(quota, f"{rate.per_s:g} a second, {rate.burst:g} at once", rate.per_s, wait_s)
+        for buckets, name in zip(self._tickets, names, strict=True):
+            buckets.take(name, 1, now_s)
 
     def check_stream(self, board: OpenBoard, worker: str) -> None:
         """Refuse one stream more than a worker or a board may have. Raises ProblemError."""

@@ -440,14 +440,14 @@ class Service:
         )
         rows, more = await self._page(opened, query, where)
         marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
-        return Reply(200, self._page_body("notes", opened, marked, rows, more))
+        return Reply(200, self._page_body("notes", opened, marked, rows, more=more))
 
     @needs("reader")
     async def events(self, who: Identity, board: str, query: questions.EventsQuery) -> Reply:
         """A page of events of every kind, as they stand in the log."""
         opened = await self.enter(who, board)
         rows, more = await self._page(opened, query, Filter())
-        return Reply(200, self._page_body("events", opened, [row.body for row in rows], rows, more))
+        return Reply(200, self._page_body("events", opened, [row.body for row in rows], rows, more=more))
 
     async def _page(
         self, board: OpenBoard, query: questions.NotesQuery | questions.EventsQuery, where: Filter
@@ -466,7 +466,7 @@ class Service:
 
     @staticmethod
     def _page_body(
-        member: str, board: OpenBoard, bodies: Sequence[bytes], rows: Sequence[Row], more: bool
+        member: str, board: OpenBoard, bodies: Sequence[bytes], rows: Sequence[Row], *, more: bool
     ) -> dict[str, Any]:
         return {
             member: [msgspec.Raw(body) for body in bodies],
@@ -507,7 +507,7 @@ class Service:
         call = self._store.search(opened.name, parse(query.q), before=query.before, limit=query.limit)
         rows, more = await self._guarded(call)
         marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
-        return Reply(200, self._page_body("notes", opened, marked, rows, more))
+        return Reply(200, self._page_body("notes", opened, marked, rows, more=more))
 
     @needs("reader")
     async def export(self, who: Identity, board: str, query: questions.ExportQuery) -> AsyncIterator[bytes]:
@@ -684,6 +684,7 @@ class Service:
     @needs("reader")
     async def make_ticket(self, who: Identity) -> Reply:
         """A ticket for one stream, for a browser. It is over after a minute."""
+        self.quotas.check_ticket(who)
         ticket, end_us = await self._guarded(self.access.make_ticket(who))
         return Reply(201, {"ticket": ticket, "expires_at": views.text_of_us(end_us)})
 

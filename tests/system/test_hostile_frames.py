@@ -166,7 +166,7 @@ async def test_floods_that_read_no_answer(node: Node) -> None:
     bystander = await Bystander.join(node)
     before = resident_bytes(node)
     for name, data in FLOODS.items():
-        flooding = [asyncio.create_task(flood(node, data, 60)) for _ in range(4)]
+        flooding = [asyncio.create_task(flood(node, data, 40)) for _ in range(3)]
         await bystander.is_served()
         await asyncio.gather(*flooding)
         assert resident_bytes(node) - before < GROWTH_BYTES, name

@@ -212,7 +212,7 @@ async def test_a_stopped_process_wakes_up_in_order(tmp_path: Path) -> None:
 
 async def test_a_kill_under_load_leaves_nothing_to_mend(node: Node) -> None:
     """After kill -9 in the middle of writes everything acknowledged is there, and `verify` finds nothing wrong."""
-    posts = [asyncio.create_task(post(node, f"w{number % 8}")) for number in range(200)]
+    posts = [asyncio.create_task(post(node, f"w{number % 8}")) for number in range(100)]
     await until(lambda: some_done(posts))
     await node.kill9()
     answers = await asyncio.gather(*posts, return_exceptions=True)

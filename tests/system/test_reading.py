@@ -335,7 +335,7 @@ async def test_waits_end_when_the_server_stops(node: Node) -> None:
         async with anyio.create_task_group() as polls:
             for number in range(20):
                 polls.start_soon(poll, f"poller-{number}")
-            while len((await w1.get("workers"))["workers"]) < 21:  # noqa: ASYNC110 -- nothing else tells that they called
+            while len((await w1.get("workers"))["workers"]) < 21:
                 await anyio.sleep(0.01)
             assert await node.terminate() == 0
         assert len(answers) == 20

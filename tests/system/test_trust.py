@@ -289,6 +289,15 @@ async def test_what_one_worker_may_use(tight: Guarded) -> None:
         assert f'board_quota_refusals_total{{quota="{name}"}} {count}.0' in metrics
 
 
+async def test_tickets_of_one_worker_leave_room_for_others(tight: Guarded) -> None:
+    """Who makes tickets without end is refused after some, and others still get theirs."""
+    async with asyncio.timeout(30):
+        while (made := await tight.call("POST", "/v1/tickets", "w1")).status_code == 201:
+            pass
+    assert quota(made) == "worker_tickets"
+    assert (await tight.call("POST", "/v1/tickets", "w2")).status_code == 201
+
+
 async def test_what_one_worker_may_have_open(tight: Guarded) -> None:
     """One stream or long poll more than the quota is refused, and there is room again when one has ended."""
     opened = [await open_stream(tight, "w1") for _ in range(2)]

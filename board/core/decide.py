@@ -50,7 +50,7 @@ from schema.events import (
     PatchInvalidated,
     PatchSuperseded,
 )
-from schema.notes import Claim, Draft, PatchSummary
+from schema.notes import NOTE_TYPES, Claim, Draft, NoteType, PatchSummary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -216,10 +216,10 @@ def decide_post(state: State, post: Post, present: Present, found: Found, seqs: 
     admitted = admit(post.draft, state.settings, post.asker.root)
     if isinstance(admitted, Problem):
         return Decision(admitted)
-    wrong = _check_refs(post.draft, found) or _check_recipients(post.draft, present)
+    wrong = _check_refs(post.draft, found) or (_check_recipients(post.draft, present) if post.draft.to else None)
     if wrong is not None:
         return Decision(wrong)
-    if isinstance(post.draft, Claim):
+    if type(post.draft) is Claim:
         return _post_claim(state, post, post.draft, admitted, present, seqs)
     return _post_note(state, post, admitted, present, found, seqs)
 
@@ -250,6 +250,9 @@ def unknown_worker(field: str, name: str, known: Collection[str]) -> Problem:
     return problem("unknown_recipient", sentence, field=field, value=name[:80], near=near)
 
 
+_TYPES: Final[dict[type, NoteType]] = dict(zip(Draft.__args__, NOTE_TYPES, strict=True))
+
+
 def _note(post: Post, admitted: Admitted, seq: int, now_us: int, **more: Any) -> Note:  # noqa: ANN401
     draft = post.draft
     if draft.detail:
@@ -268,7 +271,7 @@ def _note(post: Post, admitted: Admitted, seq: int, now_us: int, **more: Any) ->
     return Note(
         seq=seq,
         at=text_of_us(now_us),
-        type=draft.__struct_config__.tag,  # type: ignore[arg-type] -- the tags are the note types
+        type=_TYPES[type(draft)],
         author=post.asker.worker,
         scope=admitted.scope_texts,
         task=draft.task,
@@ -292,8 +295,11 @@ def _post_note(state: State, post: Post, admitted: Admitted, present: Present, f
         if first is not None:
             return Decision(Stored(first, duplicate=True))
     note = _numbered(note, seqs.note())
-    events = (note, *_consequences(note, found, seqs))
+    events = (note, *_consequences(note, found, seqs)) if note.type in _FOLLOWED else (note,)
     return Decision(Stored(note.seq), events, draft.detail, draft.key, post.digest)
+
+
+_FOLLOWED: Final = frozenset(("PATCH_SUMMARY", "FAIL"))
 
 
 def _numbered(note: Note, seq: int) -> Note:

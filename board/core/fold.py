@@ -54,7 +54,7 @@ def apply(state: State, record: Record) -> None:
     kind = event.type if type(event) is Note else _KINDS[type(event)]
     state.counts[kind] = state.counts.get(kind, 0) + 1
     move = _MOVES.get(type(event))
-    if move is None:
+    if move is None or kind == "OBSERVED":
         return
     try:
         move(state, event, record)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FRAME_BYTES: Final = 262_144
 """The most that the payload of one frame holds, unless a single event is larger: under the 1 MiB that clients take by default."""
 
+RECORD_BYTES: Final = 2048
+"""What an event in memory takes beside its encoded body: its decoded fields and the objects around them."""
+
 _OPEN: Final = b'{"op":"events","events":['
 _CLOSE: Final = b"]}"
 _EMPTY_BYTES: Final = len(_OPEN) + len(_CLOSE)
@@ -107,10 +110,10 @@ class Tail:
     def extend(self, records: Sequence[Record]) -> None:
         """Add events that follow; drop the oldest over the bound."""
         self._records.extend(records)
-        self._bytes += sum(len(record.body) for record in records)
+        self._bytes += sum(len(record.body) + RECORD_BYTES for record in records)
         self.head = records[-1].seq
         while self._bytes > self._limit_bytes and len(self._records) > 1:
-            self._bytes -= len(self._records.popleft().body)
+            self._bytes -= len(self._records.popleft().body) + RECORD_BYTES
 
     def record(self, seq: int) -> Record | None:
         """The event, if the tail still holds it."""

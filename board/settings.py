@@ -79,7 +79,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "subscriber_bytes": "Bytes that may wait for one subscriber in the server's memory before it is fed from the log.",
     "subscribers": "The most open streams of this process.",
     "queue_notes": "The most notes that may wait for the writer of one board; more are answered 503.",
-    "tail_bytes": "Bytes of the newest events kept in memory for each board, to feed readers that lag.",
+    "tail_bytes": "Bytes of memory for the newest events of each board, to feed readers that lag.",
     "read_threads": "Threads that read from SQLite.",
     "store_connections": "Connections to PostgreSQL that read; four more write, and one listens without Redis.",
     "store_wait_s": "Seconds that anything may wait for PostgreSQL: a connection, a lock, an answer.",

@@ -34,6 +34,7 @@ def decode_any(data: bytes | str) -> Any:  # noqa: ANN401 -- JSON of a shape tha
     return msgspec.json.decode(data)
 
 
+@lru_cache(maxsize=64)
 def text_of_us(at_us: int) -> str:
     """Microseconds since 1970 to RFC 3339, UTC, always six digits: `2026-12-01T10:00:00.123456Z`."""
     seconds, micros = divmod(at_us, 1_000_000)

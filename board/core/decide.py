@@ -101,12 +101,13 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     key: str = ""
     digest: bytes = b""
+    same_text: bytes = b""
 
     def records(self, at_us: int) -> list[Record]:
         """Encode the events; the first one, where it is the note, carries detail and key."""
         first = self.events[0] if self.events else None
         return [
-            Record(event, at_us, encode(event), self.detail, self.key, self.digest)
+            Record(event, at_us, encode(event), self.detail, self.key, self.digest, self.same_text)
             if event is first and type(event) is Note
             else Record(event, at_us, encode(event))
             for event in self.events
@@ -290,13 +291,15 @@ def _post_note(state: State, post: Post, admitted: Admitted, present: Present, f
     draft, now_us = post.draft, present.now_us
     stale = {"stale": True} if isinstance(draft, PatchSummary) and _is_stale(state, draft, post.asker) else {}
     note = _note(post, admitted, state.seq + 1, now_us, **stale)
+    same_text = b""
     if note.type in SAME_TEXT_TYPES:
-        first = state.texts.first(same_text_digest(encode(note)), now_us)
+        same_text = same_text_digest(encode(note))
+        first = state.texts.first(same_text, now_us)
         if first is not None:
             return Decision(Stored(first, duplicate=True))
     note = _numbered(note, seqs.note())
     events = (note, *_consequences(note, found, seqs)) if note.type in _FOLLOWED else (note,)
-    return Decision(Stored(note.seq), events, draft.detail, draft.key, post.digest)
+    return Decision(Stored(note.seq), events, draft.detail, draft.key, post.digest, same_text)
 
 
 _FOLLOWED: Final = frozenset(("PATCH_SUMMARY", "FAIL"))

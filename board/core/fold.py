@@ -74,7 +74,7 @@ def same_text_digest(body: bytes) -> bytes:
 def _note(state: State, event: Note, record: Record) -> None:
     if event.type in SAME_TEXT_TYPES:
         state.texts.forget(record.at_us)
-        state.texts.add(same_text_digest(record.body), event.seq, record.at_us)
+        state.texts.add(record.same_text or same_text_digest(record.body), event.seq, record.at_us)
     elif event.type == "CLAIM":
         _claim(state, event, record.at_us)
 

@@ -12,6 +12,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     `body` is `event` encoded, the very bytes that readers get. `detail` is the long text of a note, empty for none.
     `key` is the author's idempotency key, empty for none, and `digest` tells the bodies sent under it apart.
+    `same_text` is `fold.same_text_digest` of a FACT or FAIL where it is known already, empty where it is not.
     """
 
     event: AnyEvent
@@ -20,6 +21,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
     key: str = ""
     digest: bytes = b""
+    same_text: bytes = b""
 
     @property
     def seq(self) -> int:

@@ -35,6 +35,10 @@ class ScopeIndex:
         self._top = _Node()
         self._entries: dict[int, list[_Entry]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any owner has a scope here."""
+        return bool(self._entries)
+
     def add(self, owner: int, targets: Iterable[Target]) -> None:
         """Add targets to the scope of `owner`, beside those it has."""
         entries = [_Entry(owner, target) for target in targets]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from board.core.scope import Target
 
 US = 1_000_000
+
+TEXTS: Final = 65_536
+"""The most texts that are remembered for each board: about 20 MiB."""
 
 _STALE_ENDS = 1024
 """How many ends of leases that no longer count are kept at the least before they are swept out."""
@@ -71,7 +74,11 @@ class Frozen(msgspec.Struct, frozen=True):
 
 
 class Texts:
-    """The digests of the FACT and FAIL notes of the last ten minutes, each with the seq of its first note."""
+    """The digests of the FACT and FAIL notes of the last ten minutes, each with the seq of its first note.
+
+    They are the newest `TEXTS` of them at the most, which is 109 a second for ten minutes; beyond that a repeated text
+    may be stored twice, as it would be after ten minutes.
+    """
 
     __slots__ = ("_first", "_order")
 
@@ -89,6 +96,8 @@ class Texts:
         if digest not in self._first:
             self._first[digest] = seq, at_us
             self._order.append((digest, seq, at_us))
+            if len(self._order) > TEXTS:
+                del self._first[self._order.popleft()[0]]
 
     def forget(self, now_us: int) -> None:
         """Drop what is older than ten minutes at `now_us`."""

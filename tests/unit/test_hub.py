@@ -11,7 +11,7 @@ import pytest
 from board.core.history import Record
 from board.core.selection import Filter
 from board.core.spelling import spell
-from board.hub import FRAME_BYTES, Channel, Tail, frame, frames_of
+from board.hub import FRAME_BYTES, RECORD_BYTES, Channel, Tail, frame, frames_of
 from schema.codec import encode
 from schema.events import Note
 
@@ -100,7 +100,7 @@ def test_frames_are_filled() -> None:
 
 def test_the_tail_keeps_the_newest() -> None:
     """The tail drops its oldest events over its bound in bytes, and says how far it reaches back."""
-    size = len(note(5).body)
+    size = len(note(5).body) + RECORD_BYTES
     tail = Tail(4, 3 * size)
     assert (tail.reaches, tail.head) == (4, 4)
     tail.extend(notes(5, 9))

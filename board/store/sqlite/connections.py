@@ -27,7 +27,7 @@ WAL_KEPT_BYTES: Final = 16 * 1_048_576
 _WRITER: Final = f"""
     PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = {WAL_KEPT_BYTES};
-    PRAGMA cache_size = -32768;
+    PRAGMA cache_size = -8192;
     PRAGMA temp_store = MEMORY;
 """
 _READER: Final = """

@@ -32,6 +32,9 @@ BULK_CHUNK: Final = 1024
 
 BULK: Final = 8192
 
+CHUNK_BYTES: Final = 1_048_576
+"""Bytes of events that one piece covers, or one event: 256 notes of 100 KB took 75 MB to index at once."""
+
 _WORD_CHARS: Final = 256
 
 _STATE: Final = """
@@ -39,6 +42,11 @@ _STATE: Final = """
 """
 _LAGGING: Final = """
     SELECT id FROM boards LEFT JOIN indexed ON indexed.board = boards.id WHERE head > coalesce(seq, 0) LIMIT 1
+"""
+_WITHIN: Final = """
+    SELECT coalesce(max(id) FILTER (WHERE bytes <= :bytes), min(id)) FROM (
+        SELECT id, sum(length(body)) OVER (ORDER BY id) AS bytes FROM events WHERE id > :low AND id <= :high
+    )
 """
 _NOTES: Final = JOINED.format("SELECT body FROM events WHERE id > ? AND id <= ? AND type IS NOT NULL")
 _ADD_WORDS: Final = "INSERT INTO words (rowid, text) SELECT value ->> 0, value ->> 1 FROM json_each(?)"

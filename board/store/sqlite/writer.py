@@ -40,7 +40,7 @@ IDLE_S: Final = 0.05
 """Seconds without a job after which the writer turns to its chores: longer than a busy server takes from group to group,
 since both need the interpreter's lock."""
 
-CHORE_EVERY_S: Final = 0.25
+CHORE_EVERY_S: Final = 1.0
 """Seconds after which a piece of the chores is done even where jobs keep coming."""
 
 PASSIVE_PAGES: Final = 1000

@@ -244,6 +244,16 @@ def test_the_index_finds_the_owners_that_a_scan_finds(query: str, owners: list[i
     assert all(found[owner] == scopes_overlap(spell_all(INDEXED[owner]), [spell(query)]) for owner in owners)
 
 
+def test_an_index_is_true_while_it_holds_a_scope() -> None:
+    """An index without owners is false, so that nothing is looked for where nothing is."""
+    index = ScopeIndex()
+    assert not index
+    index.add(1, [spell("a.py")])
+    assert index
+    index.discard(1)
+    assert not index
+
+
 def test_the_index_forgets_an_owner_whole() -> None:
     """An owner that was discarded, even twice, is found no more, and the others still are."""
     index = ScopeIndex()

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+PIECE_NOTES: Final = 500
+"""Notes that are worth a commit of their own while more wait: to decide them takes longer than to sync them."""
+
 GROUP_NOTES: Final = 2000
 """The most notes that one transaction holds: it bounds how long the first of them waits for the last."""
 
@@ -99,6 +102,9 @@ class Writer:
         self._on_commit = on_commit
         self._neighbours = neighbours
         self._deciding = False
+        self._committing: asyncio.Task[None] | None = None
+        self._in_flight: list[Record] = []
+        """What was decided and handed to the store, and may not be durable yet."""
         self.catching_up = False
         """Whether what other nodes wrote until now is about to be read, because this one has asked for the right to write."""
         self._jobs: Turns[_Job] = Turns()
@@ -266,6 +272,7 @@ class Writer:
     async def _write(self, jobs: list[_Job]) -> Exception | None:
         """Carry out a group of commands and answer each; give what the store failed with, if it did."""
         for attempt in range(RETRIES + 1):
+            jobs = [job for job in jobs if not job.done.done()]
             try:
                 await self._transact(jobs)
             except HeadMoved as error:
@@ -304,22 +311,43 @@ class Writer:
                 self._take_missed([record for record in transaction.missed if record.seq > self._ahead.seq])
             self._deciding = True
             try:
-                steps = await self._decide_and_commit(jobs, transaction)
+                await self._carry_out(jobs, transaction)
             finally:
                 self._deciding = False
-            for job, outcome in zip(jobs, steps, strict=True):
-                if not job.done.done():
-                    job.done.set_result(outcome.answer)
 
-    async def _decide_and_commit(self, jobs: list[_Job], transaction: Transaction) -> list[Step]:
-        steps, records = await self._decide(jobs, transaction)
+    async def _carry_out(self, jobs: list[_Job], transaction: Transaction) -> None:
+        """Decide and commit; where the store can, piece by piece, the next decided while the last one syncs."""
+        try:
+            for piece in _pieces(jobs) if transaction.commits_apart else [jobs]:
+                steps, records = await self._decide(piece, transaction)
+                await self._committed()
+                self._in_flight = records
+                self._committing = asyncio.create_task(self._commit(piece, steps, records, transaction))
+                await asyncio.sleep(0)  # the commit is handed over, and requests that came meanwhile are read
+            await self._committed()
+        finally:
+            if self._committing is not None:  # deciding failed: what was handed over before must not be torn off
+                await asyncio.gather(self._committing, return_exceptions=True)
+            self._committing, self._in_flight = None, []
+
+    async def _committed(self) -> None:
+        """Wait for the piece that is on its way, if there is one. Raises what its commit failed with."""
+        if self._committing is not None:
+            await self._committing
+            self._committing, self._in_flight = None, []
+
+    async def _commit(
+        self, jobs: list[_Job], steps: list[Step], records: list[Record], transaction: Transaction
+    ) -> None:
         if records:
             await transaction.commit(records)
             self._warned = False
             self._settle(records)
             if self._neighbours is not None:
                 self._neighbours.tell(records)
-        return steps
+        for job, outcome in zip(jobs, steps, strict=True):
+            if not job.done.done():
+                job.done.set_result(outcome.answer)
 
     def _take_missed(self, missed: Sequence[Record]) -> None:
         if missed:
@@ -334,7 +362,7 @@ class Writer:
 
     async def _decide(self, jobs: list[_Job], transaction: Transaction) -> tuple[list[Step], list[Record]]:
         asked = _union([wanted(job.command) for job in jobs])
-        found = await transaction.lookup(asked) if asked else Found()
+        found = await self._lookup(asked, transaction)
         steps: list[Step] = []
         records: list[Record] = []
         for job in jobs or [_NOBODY]:
@@ -346,10 +374,18 @@ class Writer:
             records += outcome.records
         return steps[: len(jobs)], records
 
+    async def _lookup(self, asked: Wanted, transaction: Transaction) -> Found:
+        """What the log says, with what is on its way into it."""
+        found = await transaction.lookup(asked) if asked else Found()
+        for record in self._in_flight:
+            found.take(record)
+        return found
+
     async def _rewind(self, transaction: Transaction, asked: Wanted, records: Sequence[Record]) -> Found:
         """Make the state and `Found` anew as they were before a batch that came to nothing."""
+        await self._committed()
         self._ahead = clone(self.settled)
-        found = await transaction.lookup(asked) if asked else Found()
+        found = await self._lookup(asked, transaction)
         for record in records:
             apply(self._ahead, record)
             found.take(record)
@@ -359,6 +395,19 @@ class Writer:
         now_us = max(self._clock.now_us(), self._ahead.at_us)
         present = Present(now_us, self._presence.names, self._presence.gone)
         return step(self._ahead, job.command, present, found, last_seen_us=self._presence.last_seen_us, doubles=doubles)
+
+
+def _pieces(jobs: list[_Job]) -> list[list[_Job]]:
+    """Cut a group into pieces of at least `PIECE_NOTES` notes; a group of none is one piece of none."""
+    pieces: list[list[_Job]] = [[]]
+    notes = 0
+    for job in jobs:
+        if notes >= PIECE_NOTES:
+            pieces.append([])
+            notes = 0
+        pieces[-1].append(job)
+        notes += job.notes
+    return pieces
 
 
 def _union(parts: Sequence[Wanted]) -> Wanted:

@@ -152,6 +152,9 @@ class Transaction(Protocol):
     Leaving the block without `commit` stores nothing.
     """
 
+    commits_apart: bool
+    """Whether each `commit` is durable by itself on return: then more may be decided while one is on its way."""
+
     missed: Sequence[Record]
     """Events that others committed after the `after` that was given, in order. Fold these before deciding."""
 

@@ -281,6 +281,7 @@ def _subjects(record: Record) -> tuple[int | None, ...]:
 class MemoryTransaction:
     """The right to write, among the tasks of this process."""
 
+    commits_apart = False
     missed: Sequence[Record] = ()
 
     def __init__(self, store: MemoryStore, board: str, after: int) -> None:

@@ -37,6 +37,7 @@ _LOCK: Final = "SELECT head FROM boards WHERE id = $1 FOR NO KEY UPDATE"
 class PostgresTransaction:
     """One writer's turn: within this process first, so that those who wait their turn need no connection."""
 
+    commits_apart = False
     missed: Sequence[Record] = ()
 
     def __init__(self, store: PostgresStore, connections: Connections, board: str, after: int) -> None:

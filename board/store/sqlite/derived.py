@@ -14,7 +14,7 @@ import msgspec
 from board.core.words import searched_text, words_of
 from board.store.places import labels_of
 from board.store.sqlite.log import SEQ_BITS
-from board.store.sqlite.pages import JOINED, decoded, split
+from board.store.sqlite.pages import JOINED, SEQS, decoded, split
 from schema.codec import encode
 from schema.events import Note
 from schema.limits import Settings
@@ -32,7 +32,7 @@ BULK_CHUNK: Final = 1024
 
 BULK: Final = 8192
 
-CHUNK_BYTES: Final = 1_048_576
+CHUNK_BYTES: Final = 2_097_152
 """Bytes of events that one piece covers, or one event: 256 notes of 100 KB took 75 MB to index at once."""
 
 _WORD_CHARS: Final = 256
@@ -92,6 +92,9 @@ def catch_up(connection: Connection, number: int) -> int:
     upto = min(head, indexed + (CHUNK if head - indexed <= BULK else BULK_CHUNK))
     if upto > indexed:
         base = number << SEQ_BITS
+        said = {"low": base | indexed, "high": base | upto, "bytes": CHUNK_BYTES}
+        within = connection.execute(_WITHIN, said).get  # None where rows were deleted by hand
+        upto = upto if within is None else within & SEQS
         joined = connection.execute(_NOTES, (base | indexed, base | upto)).get
         _index(connection, number, [decoded(_note, body) for body in split(joined)], decoded(_settings, settings))
         connection.execute(_SET_INDEXED, (number, upto))

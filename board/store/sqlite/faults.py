@@ -24,7 +24,9 @@ def translated(error: apsw.Error, system_errno: int = 0) -> StoreUnavailable | A
     if isinstance(error, apsw.ConstraintError):
         return AssertionError(str(error))
     if isinstance(error, _DAMAGED):
-        return StoreDamaged(f"the file is damaged ({error}): run `board verify`, and put a backup back with `board restore`")
+        return StoreDamaged(
+            f"the file is damaged ({error}): run `board verify`, and put a backup back with `board restore`"
+        )
     if isinstance(error, _FULL) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM):
         return StoreFull(str(error))
     return StoreUnavailable(str(error))

@@ -249,6 +249,7 @@ class SqliteStore:
 class SqliteTransaction:
     """The right to write, among the tasks of this process. The head of the board tells if another process wrote."""
 
+    commits_apart = True
     missed: Sequence[Record] = ()
 
     def __init__(self, store: SqliteStore, board: str, after: int) -> None:

@@ -118,6 +118,8 @@ async def test_nothing_is_folded_between_decision_and_commit(heard: Heard) -> No
     class Slow:
         """A transaction whose commit takes its time."""
 
+        commits_apart = True
+
         def __init__(self, inner: Any) -> None:
             self._inner = inner
 

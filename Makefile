@@ -12,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/python -m tests.demo
 
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow

@@ -121,7 +121,9 @@ def _import_into_store(file: Path, store: str, board: str, *, json: bool) -> Non
     if json:
         typer.echo(encode(imported))
     else:
-        typer.echo(f"imported {imported.head} events into {board!r} of {shown(settings.store)}, state {imported.state_hash}")
+        typer.echo(
+            f"imported {imported.head} events into {board!r} of {shown(settings.store)}, state {imported.state_hash}"
+        )
 
 
 async def _restore(settings: "ServerSettings", file: IO[bytes], board: str) -> "Imported":

@@ -147,7 +147,7 @@ def test_a_text_whose_normal_form_is_longer_is_held_to_the_limit_too() -> None:
         ("/srv//wt-17/./app/src/*.py", "/srv/wt-17/app", "src/*.py"),
         ("file:///srv/app/a.py::X", "/srv/app", "a.py::X"),
         ("/srv/app/lib/../a.py", "/srv/app", "a.py"),
-        ("c:\\work\\app\\a.py", "C:/work/app", "a.py"),
+        ("c:\\srv\\app\\a.py", "C:/srv/app", "a.py"),
         ("\\\\host\\share\\a.py", "//host/share", "a.py"),
         ("/a.py", "/", "a.py"),
         ("/srv/app/test:12", "/srv/app", "[t]est:12"),
@@ -181,7 +181,7 @@ def test_an_absolute_path_elsewhere_is_refused(raw: str, root: str, reason: Reas
 def test_a_root_is_spelt_by_the_same_rule() -> None:
     """A root loses what a path loses, and has its drive in upper case."""
     assert spell_root("/srv//wt-17/./app/") == "/srv/wt-17/app"
-    assert spell_root("c:\\work\\app") == "C:/work/app"
+    assert spell_root("c:\\srv\\app") == "C:/srv/app"
 
 
 def test_the_root_is_found_in_any_case_where_case_does_not_matter() -> None:

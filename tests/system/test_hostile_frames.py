@@ -203,11 +203,20 @@ async def test_a_body_may_take_its_time(node: Node) -> None:
             await flowing.send(body[start : start + 700])
             await asyncio.sleep(0.2)
         assert (await flowing.answer()).startswith(b"HTTP/1.1 201")
+    # A byte that is sent while the server closes resets the connection, and the answer with it: so it is asked again.
+    answers = [await trickled(node, head % len(body))]
+    while len(answers) < 6 and answers[-1] == b"":
+        answers.append(await trickled(node, head % len(body)))
+    assert b"request_timeout" in answers[-1]
+
+
+async def trickled(node: Node, head: bytes) -> bytes:
+    """Send a body byte by byte until the server has had enough; give its answer."""
     async with Raw(node.url) as trickling:
-        await trickling.send(head % len(body))
+        await trickling.send(head)
         while await trickling.send(b" ") and not trickling.at_end:
             await asyncio.sleep(0.2)
-        assert b"request_timeout" in await trickling.answer()
+        return await trickling.answer()
 
 
 async def test_an_answer_that_nobody_reads(node: Node) -> None:

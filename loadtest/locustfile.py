@@ -231,9 +231,10 @@ class McpCaller(Member):
     weight = 1
 
     def on_start(self) -> None:
-        """Leave, where there is no such route."""
+        """Read the board first, as an agent does; leave, where there is no such route."""
         if not PROMISES.mcp:
             raise StopUser
+        self._tool("board_read", {"budget_tokens": 500})
 
     @task
     def act(self) -> None:

@@ -5,7 +5,8 @@ savepoint, so that one which fails does not take the others with it; where the d
 back to the event loop after the commit, all in one call.
 
 When nothing waits, the writer does its chores in small pieces (indexing what was committed, see `derived`) and
-checkpoints the WAL. Both also happen under steady load, now and then, so that neither grows without a bound.
+checkpoints the WAL. Both also happen under steady load, so that neither grows without a bound: a piece of the chores now
+and then, a checkpoint whenever the WAL has grown by so much, however fast that was.
 """
 
 from __future__ import annotations
@@ -49,11 +50,12 @@ PASSIVE_PAGES: Final = 1000
 BUSY_PAGES: Final = 4 * PASSIVE_PAGES
 """Pages that the WAL grows by before a busy writer checkpoints it."""
 
-LARGE_PAGES: Final = 16 * PASSIVE_PAGES
-"""Pages (64 MB) at which the writer waits for readers to leave the WAL, and cuts it back to nothing."""
+LARGE_PAGES: Final = 8 * PASSIVE_PAGES
+"""Pages (32 MB) at which the writer waits for readers to leave the WAL, and cuts it back to nothing."""
 
-TRUNCATE_WAIT_MS: Final = 250
-"""Milliseconds that it waits for them. Readers stay for one statement or a few."""
+TRUNCATE_WAIT_MS: Final = 2000
+"""Milliseconds that it waits for them. Readers stay for one statement or a few, which takes this long only where they
+starve for the processor; those that come while the writer waits read past the WAL, so that it waits for each just once."""
 
 Sync = Literal["FULL", "NORMAL"]
 """Whether a commit is on the disk when it returns, or only in the order of all commits."""
@@ -121,6 +123,7 @@ class Writer:
                 self._carry_out(list(run), "NORMAL" if derived else "FULL")
             if not jobs or time.monotonic() - self._tidied_s > CHORE_EVERY_S:
                 self._tidy(idle=not jobs)
+            self._checkpoint(idle=not jobs)
         self._disconnect()
 
     def _take(self) -> list[Job[Any] | None]:
@@ -163,12 +166,19 @@ class Writer:
         self._tidied_s = time.monotonic()
         try:
             (more,) = self._transact([self._chore], "NORMAL")
-            self._wal.checkpoint(self._connected(), idle=idle)
-        except (StoreUnavailable, apsw.Error) as error:
-            _log.warning("indexing or checkpoint put off: %s", error)
+        except StoreUnavailable as error:
+            _log.warning("indexing put off: %s", error)
             more = False
         # A busy writer that found a moment goes back to waiting for jobs; an idle one goes on with its chores.
         self._patience_s = (0.0 if idle else IDLE_S) if more is True else None
+
+    def _checkpoint(self, *, idle: bool) -> None:
+        if self._connection is None:
+            return
+        try:
+            self._wal.checkpoint(self._connection, idle=idle)
+        except apsw.Error as error:
+            _log.warning("checkpoint put off: %s", error)
 
     def _connected(self) -> Connection:
         if self._connection is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -51,6 +52,10 @@ class Reader(Protocol):
         """Take frames that bring the reader up to `seq`. Never blocks, never raises."""
         ...
 
+    def cut_off(self, seq: int) -> None:
+        """Hear that it has all up to `seq`, and that what follows did not come here. Never blocks, never raises."""
+        ...
+
 
 def frame(payload: bytes) -> bytes:
     """Make one unmasked, uncompressed text frame (RFC 6455, section 5.2)."""
@@ -87,6 +92,9 @@ def _events_frame(bodies: Sequence[bytes]) -> bytes:
     return frame(_OPEN + b",".join(bodies) + _CLOSE)
 
 
+_body: Final = attrgetter("body")
+
+
 class Tail:
     """The newest events of a board, in memory, bounded in bytes. It never has a hole."""
 
@@ -110,10 +118,16 @@ class Tail:
     def extend(self, records: Sequence[Record]) -> None:
         """Add events that follow; drop the oldest over the bound."""
         self._records.extend(records)
-        self._bytes += sum(len(record.body) + RECORD_BYTES for record in records)
+        self._bytes += sum(map(len, map(_body, records))) + RECORD_BYTES * len(records)
         self.head = records[-1].seq
         while self._bytes > self._limit_bytes and len(self._records) > 1:
             self._bytes -= len(self._records.popleft().body) + RECORD_BYTES
+
+    def restart(self, seq: int) -> None:
+        """Hold nothing, and go on after `seq`."""
+        self._records.clear()
+        self._bytes = 0
+        self.head = seq
 
     def record(self, seq: int) -> Record | None:
         """The event, if the tail still holds it."""
@@ -123,7 +137,9 @@ class Tail:
     def after(self, seq: int, *, limit: int) -> list[Record]:
         """Give the events after `seq`, which must not lie before `reaches`, at most `limit`."""
         assert seq >= self.reaches, (seq, self.reaches)
-        skip = seq - self.reaches
+        skip, left = seq - self.reaches, self.head - seq
+        if left < skip:  # from the end that is nearer: most readers lack the newest few of many thousand
+            return list(islice(reversed(self._records), left))[::-1][:limit]
         return list(islice(self._records, skip, skip + limit))
 
 
@@ -173,6 +189,14 @@ class Channel:
             asyncio.get_running_loop().call_soon(self._sweep)
         self._fresh.extend(records)
 
+    def restart(self, seq: int) -> None:
+        """Go on after `seq`: what came before it never came here. Every reader is told."""
+        swept, self._fresh = self.swept, []
+        self.tail.restart(seq)
+        for group in list(self._groups.values()):
+            for reader in list(group.readers):
+                reader.cut_off(swept)
+
     def join(self, reader: Reader, where: Filter) -> None:
         """Add a reader that has everything up to `swept`."""
         group = self._groups.get(where)
@@ -208,6 +232,8 @@ class Channel:
 
     def _sweep(self) -> None:
         records, self._fresh = self._fresh, []
+        if not records:
+            return
         self.tail.extend(records)
         for group in list(self._groups.values()):
             bodies = group.bodies(records)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -76,24 +77,22 @@ _PLACEHOLDERS: Final = frozenset(
 _OPENERS: Final = re.compile(r"^(tbd|todo|tba|pending|(it |this )?should (work|pass|be (fine|ok)))( \w+){0,3}$")
 
 
+class Places(msgspec.Struct, frozen=True, gc=False):
+    """A scope as it is spelt: parsed, and as text."""
+
+    targets: tuple[Target, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """A draft that was admitted: its scope and files as they are spelt, parsed and as text."""
+    """A draft that was admitted: its scope and files as they are spelt. A `bare` one has a text, a scope, a task at most."""
 
-    scope: tuple[Target, ...]
-    files: tuple[Target, ...]
-
-    @property
-    def scope_texts(self) -> tuple[str, ...]:
-        """The scope as stored."""
-        return tuple([target.text for target in self.scope])  # a list first: a generator costs twice as much
-
-    @property
-    def file_texts(self) -> tuple[str, ...]:
-        """The files as stored."""
-        return tuple(target.text for target in self.files)
+    scope: Places
+    files: Places
+    bare: bool = False
 
 
-_NOTHING: Final = Admitted((), ())
+_NOWHERE: Final = Places()
 _PLAIN: Final = frozenset((Observed, Fact, Fail))
 
 
@@ -102,22 +101,7 @@ def admit(draft: Draft, settings: Settings, root: str | None) -> Admitted | Prob
 
     Gives the first thing that is wrong as a Problem; a draft at every limit is admitted.
     """
-    found = _check_bare(draft, settings) if _is_bare(draft) else _check_all(draft, settings)
-    if found is not None:
-        return found
-    files = draft.files if type(draft) is PatchSummary else ()
-    if not (draft.scope or files):
-        return _NOTHING
-    scope = spell_scope(draft.scope, settings, root)
-    if isinstance(scope, Problem):
-        return scope
-    spelt = spell_scope(files, settings, root, field="files") if files else ()
-    return spelt if isinstance(spelt, Problem) else Admitted(scope, spelt)
-
-
-def _is_bare(draft: Draft) -> bool:
-    """Say whether a note is a text, a scope and a task and no more: most are, and are admitted in half the time."""
-    return type(draft) in _PLAIN and not (
+    bare = type(draft) in _PLAIN and not (
         draft.refs
         or draft.evidence
         or draft.run
@@ -128,15 +112,26 @@ def _is_bare(draft: Draft) -> bool:
         or draft.detail
         or draft.key
     )
-
-
-def _check_bare(draft: Draft, settings: Settings) -> Problem | None:
-    if draft.task and (found := check_name("task", draft.task, settings.name_chars)) is not None:
+    if not (bare and _is_within(draft, settings)) and (found := _check_all(draft, settings)) is not None:
         return found
-    text = draft.text  # type: ignore[union-attr] -- no patch is bare
-    if len(text) <= settings.text_chars and len(draft.scope) <= settings.targets and "\0" not in text and text.strip():
-        return None
-    return _check_all(draft, settings)
+    scope = _places(draft.scope, settings, root, "scope") if draft.scope else _NOWHERE
+    files = _places(draft.files, settings, root, "files") if type(draft) is PatchSummary else _NOWHERE
+    if isinstance(scope, Problem):
+        return scope
+    return files if isinstance(files, Problem) else Admitted(scope, files, bare)
+
+
+def _is_within(draft: Draft, settings: Settings) -> bool:
+    """Say whether nothing is wrong with a bare draft: most drafts are bare, and one test of all takes half the time."""
+    text, task = draft.text, draft.task  # type: ignore[union-attr] -- no patch is bare
+    return (
+        len(text) <= settings.text_chars
+        and "\0" not in text
+        and bool(text.strip())
+        and len(draft.scope) <= settings.targets
+        and len(task) <= settings.name_chars
+        and (not task or task.isprintable())
+    )
 
 
 def _check_all(draft: Draft, settings: Settings) -> Problem | None:
@@ -154,11 +149,29 @@ def spell_scope(
     scope: Sequence[str], settings: Settings, root: str | None, *, field: str = "scope"
 ) -> tuple[Target, ...] | Problem:
     """Spell targets by the board's rule; the Problem names the one that cannot be."""
+    places = _places(scope, settings, root, field)
+    return places if isinstance(places, Problem) else places.targets
+
+
+def _places(scope: Sequence[str], settings: Settings, root: str | None, field: str) -> Places | Problem:
     try:
-        return spell_all(scope, root=root, case_insensitive=settings.case_insensitive, max_chars=settings.target_chars)
+        if len(scope) == 1:
+            return _one_place(scope[0], root, settings.case_insensitive, settings.target_chars)
+        return _all_places(scope, root, settings.case_insensitive, settings.target_chars)
     except BadTarget as error:
         limit = {} if error.limit is None else {"limit": error.limit, "unit": "characters"}
         return problem("bad_target", str(error), field=field, value=_shown(error.target), reason=error.reason, **limit)
+
+
+@lru_cache(maxsize=16_384)
+def _one_place(text: str, root: str | None, case_insensitive: bool, max_chars: int) -> Places:  # noqa: FBT001 -- a cache's key
+    # Most notes are about one place, and many about the same one.
+    return _all_places((text,), root, case_insensitive, max_chars)
+
+
+def _all_places(scope: Sequence[str], root: str | None, case_insensitive: bool, max_chars: int) -> Places:  # noqa: FBT001
+    targets = spell_all(scope, root=root, case_insensitive=case_insensitive, max_chars=max_chars)
+    return Places(targets, tuple([target.text for target in targets]))
 
 
 def check_worker_name(name: str) -> Problem | None:
@@ -186,7 +199,7 @@ def check_name(field: str, value: str, limit: int) -> Problem | None:
     if len(value) > limit:
         sentence = f"`{field}` has {len(value)} characters; the limit is {limit}."
         return problem("over_limit", sentence, field=field, value=len(value), limit=limit, unit="characters")
-    if value and _CONTROL.search(value):
+    if value and not value.isprintable() and _CONTROL.search(value):
         return problem("invalid_field", f"`{field}` holds a control character.", field=field, value=_shown(value))
     return None
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from schema.events import AnyEvent, ClaimTransferred, Note, NoteRetracted, PatchInvalidated, PatchSuperseded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -63,17 +68,43 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """The answer to `Wanted`. What is missing from a mapping is not in the log.
+    """The answer to `Wanted`. What is missing from a mapping is not in the log, which begins with `oldest`.
 
-    `works` maps to the newest PATCH_SUMMARY of that author and work that is not retracted.
+    `works` maps to the newest PATCH_SUMMARY of that author and work that is not retracted. Records that were `taken`
+    are laid over it when the next decision looks something up, since most look up nothing.
     """
 
     heads: dict[int, Head] = {}
     keys: dict[tuple[str, str], KeyUse] = {}
     works: dict[tuple[str, str], int] = {}
+    oldest: int = 1
+    _taken: list[Record] = []
 
-    def take(self, record: Record) -> None:
-        """Add what a record that was decided but not yet committed will have put into the log."""
+    def take(self, records: Sequence[Record]) -> None:
+        """Add what records that were decided but not yet committed will have put into the log."""
+        self._taken += records
+
+    def head(self, seq: int) -> Head | None:
+        """The note with this seq."""
+        self._lay_over()
+        return self.heads.get(seq)
+
+    def key(self, author: str, key: str) -> KeyUse | None:
+        """How this author used an idempotency key before."""
+        self._lay_over()
+        return self.keys.get((author, key))
+
+    def newest(self, author: str, work: str) -> int | None:
+        """The newest patch of a work."""
+        self._lay_over()
+        return self.works.get((author, work))
+
+    def _lay_over(self) -> None:
+        for record in self._taken:
+            self._add(record)
+        self._taken = []
+
+    def _add(self, record: Record) -> None:
         event = record.event
         match event:
             case Note():

@@ -80,31 +80,33 @@ class Texts:
     may be stored twice, as it would be after ten minutes.
     """
 
-    __slots__ = ("_first", "_order")
+    __slots__ = ("_first", "_forgotten_us", "_order")
 
     def __init__(self, rows: list[tuple[bytes, int, int]] | None = None) -> None:
         self._order: deque[tuple[bytes, int, int]] = deque(rows or [])
-        self._first = {digest: (seq, at_us) for digest, seq, at_us in self._order}
+        self._first = {row[0]: row for row in self._order}
+        self._forgotten_us = 0
 
     def first(self, digest: bytes, now_us: int) -> int | None:
         """Give the seq of the note with this digest, if it is at most ten minutes old at `now_us`."""
-        seq, at_us = self._first.get(digest, (None, 0))
-        return seq if now_us - at_us <= SAME_TEXT_WINDOW_S * US else None
+        row = self._first.get(digest)
+        return row[1] if row is not None and now_us - row[2] <= SAME_TEXT_WINDOW_S * US else None
 
     def add(self, digest: bytes, seq: int, at_us: int) -> None:
-        """Remember a note, unless an earlier one with the same digest still counts."""
-        if digest not in self._first:
-            self._first[digest] = seq, at_us
-            self._order.append((digest, seq, at_us))
+        """Remember a note, unless an earlier one with the same digest still counts; drop what is too old by then."""
+        if at_us != self._forgotten_us:
+            self._forget(at_us)
+        row = (digest, seq, at_us)
+        if self._first.setdefault(digest, row) is row:
+            self._order.append(row)
             if len(self._order) > TEXTS:
                 del self._first[self._order.popleft()[0]]
 
-    def forget(self, now_us: int) -> None:
-        """Drop what is older than ten minutes at `now_us`."""
+    def _forget(self, now_us: int) -> None:
+        self._forgotten_us = now_us  # the notes of one group have one time
         horizon = now_us - SAME_TEXT_WINDOW_S * US
         while self._order and self._order[0][2] < horizon:
-            digest, _, _ = self._order.popleft()
-            del self._first[digest]
+            del self._first[self._order.popleft()[0]]
 
     def drop(self, seq: int) -> None:
         """Forget one note, because it was retracted."""

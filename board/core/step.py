@@ -12,7 +12,7 @@ import msgspec
 
 from board.core import claims, waits
 from board.core.commands import Append, PassTime, PostBatch, SignOfLife
-from board.core.decide import Answer, Decision, Done, Seqs, Stored, decide, decide_post
+from board.core.decide import Answer, Done, Seqs, Stored, decide, decide_post, records_of
 from board.core.fold import apply, replay
 from board.core.history import Record
 from schema.codes import Problem, problem
@@ -84,22 +84,21 @@ def step(
         outcome.records = records + outcome.records
     else:
         decision = decide(state, command, present, found)
-        outcome = Step(decision.answer, records + _take(state, decision, present, found))
+        outcome = Step(decision.answer, records + _take(state, decision.records, found))
     if state.waiting and _may_free(command, outcome.records):
         outcome.records += _grant(state, present, found)
     return outcome
 
 
 def _fold(state: State, events: Sequence[AnyEvent], present: Present, found: Found) -> list[Record]:
-    return _take(state, Decision(_NO_ANSWER, tuple(events)), present, found) if events else []
+    return _take(state, records_of(events, present.now_us), found) if events else []
 
 
-def _take(state: State, decision: Decision, present: Present, found: Found) -> list[Record]:
-    records = decision.records(present.now_us)
+def _take(state: State, records: Sequence[Record], found: Found) -> list[Record]:
     for record in records:
         apply(state, record)
-        found.take(record)
-    return records
+    found.take(records)
+    return list(records)
 
 
 def _may_free(command: Command, records: Sequence[Record]) -> bool:
@@ -125,21 +124,22 @@ def _batch(state: State, command: PostBatch, present: Present, found: Found, dou
     answers: list[Stored] = []
     for index, post in enumerate(command.posts):
         decision = decide_post(state, post, present, found, seqs)
-        if isinstance(decision.answer, Problem):
-            return Step(_named(decision.answer, index), [], spoiled=bool(notes))
-        assert isinstance(decision.answer, Stored)
-        answers.append(decision.answer)
-        records = _take(state, decision, present, found)
-        notes += records[:1]
-        rest += records[1:]
-    answer = StoredBatch(tuple(answers))
+        answer, records = decision.answer, decision.records
+        if type(answer) is not Stored:
+            assert isinstance(answer, Problem)
+            return Step(_named(answer, index), [], spoiled=bool(notes))
+        answers.append(answer)
+        if records:
+            for record in records:
+                apply(state, record)
+            found.take(records)
+            notes.append(records[0])
+            rest += records[1:]
+    stored = StoredBatch(tuple(answers))
     met = len(answers) - len(notes)
-    return Step(answer, [], True, met) if rest and met != doubles else Step(answer, notes + rest)
+    return Step(stored, [], True, met) if rest and met != doubles else Step(stored, notes + rest)
 
 
 def _named(answer: Problem, index: int) -> Problem:
     detail = f"Note {index} of the batch: {answer.detail}"
     return Problem(code=answer.code, detail=detail, facts={**answer.facts, "index": index})
-
-
-_NO_ANSWER: Final = Stored(0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from board.service.explaining import explain, shown
-from schema.codec import decode_batch, decode_draft
+from schema.codec import decode_batch, decode_draft, encode
 from schema.codes import Problem, ProblemError, problem
 from schema.notes import Batch, Draft
 
@@ -47,7 +47,8 @@ def read(data: bytes, kind: type[T]) -> T:
 def _decoded(data: bytes, decode: Callable[[bytes], T], kind: Any) -> T:  # noqa: ANN401 -- a type, or a union of them
     try:
         value = decode(data)
-        _pairs_decoder.decode(data.decode())
+        if not (kind in _TERSE and _is_terse(data, value)):
+            _pairs_decoder.decode(data.decode())
     except msgspec.ValidationError as error:
         raise ProblemError(_refusal(data, str(error), kind)) from error
     except msgspec.DecodeError as error:
@@ -68,6 +69,19 @@ def _refusal(data: bytes, said: str, kind: Any) -> Problem:  # noqa: ANN401
         return explain("invalid_field", said, None, kind)
     except (msgspec.DecodeError, RecursionError):
         return problem("malformed_json", _why_malformed(data))
+
+
+_TERSE: Final = (Draft, Batch)
+"""Types that are encoded without what has its default."""
+
+
+def _is_terse(data: bytes, value: Any) -> bool:  # noqa: ANN401
+    r"""Say whether the JSON has no more quotation marks than what was read takes: then no member was given twice.
+
+    Every member and every text that was read has its own in the JSON too, so a member too many shows, unless some are
+    escaped as `\u0022`. It takes a third of the time of looking at every member, which is still done where this fails.
+    """
+    return b"\\u" not in data and data.count(b'"') == encode(value).count(b'"')
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> None:

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from board.core.commands import Append, Command, Narrow, PassTime, PostBatch, Release, Transfer
-from board.core.decide import Present, wanted
+from board.core.decide import Present, union_of, wanted
 from board.core.fold import BrokenLog, apply, replay
 from board.core.state import State, clone
 from board.core.step import Step, step
@@ -37,6 +37,9 @@ log = structlog.get_logger()
 
 PIECE_NOTES: Final = 500
 """Notes that are worth a commit of their own while more wait: to decide them takes longer than to sync them."""
+
+PIECES: Final = 100
+"""The pieces after which the right to write is given up once, however many wait: others may want it."""
 
 GROUP_NOTES: Final = 2000
 """The most notes that one transaction holds: it bounds how long the first of them waits for the last."""
@@ -213,6 +216,16 @@ class Writer:
             return False
         return True
 
+    def restart(self, state: State) -> bool:
+        """Go on from a state of the log that is further on than what was folded here; tell whether that could be.
+
+        Between the decision and the commit of events of this node's own it cannot.
+        """
+        if self._deciding or state.seq <= self.settled.seq:
+            return False
+        self.settled, self._ahead = state, clone(state)
+        return True
+
     async def _run(self) -> None:
         while True:
             await self._sleep()
@@ -316,14 +329,21 @@ class Writer:
                 self._deciding = False
 
     async def _carry_out(self, jobs: list[_Job], transaction: Transaction) -> None:
-        """Decide and commit; where the store can, piece by piece, the next decided while the last one syncs."""
+        """Decide and commit; where the store can, piece by piece, the next decided while the last one syncs.
+
+        What has come meanwhile is then added to `jobs`, so that the store never waits for a decision.
+        """
         try:
-            for piece in _pieces(jobs) if transaction.commits_apart else [jobs]:
+            pieces = _pieces(jobs) if transaction.commits_apart else [jobs]
+            for count, piece in enumerate(pieces, 1):
                 steps, records = await self._decide(piece, transaction)
                 await self._committed()
                 self._in_flight = records
                 self._committing = asyncio.create_task(self._commit(piece, steps, records, transaction))
                 await asyncio.sleep(0)  # the commit is handed over, and requests that came meanwhile are read
+                if transaction.commits_apart and count == len(pieces) < PIECES and (more := self._take_group()):
+                    jobs += more
+                    pieces += _pieces(more)
             await self._committed()
         finally:
             if self._committing is not None:  # deciding failed: what was handed over before must not be torn off
@@ -361,7 +381,7 @@ class Writer:
             self._on_commit(records)
 
     async def _decide(self, jobs: list[_Job], transaction: Transaction) -> tuple[list[Step], list[Record]]:
-        asked = _union([wanted(job.command) for job in jobs])
+        asked = union_of([wanted(job.command) for job in jobs])
         found = await self._lookup(asked, transaction)
         steps: list[Step] = []
         records: list[Record] = []
@@ -377,8 +397,7 @@ class Writer:
     async def _lookup(self, asked: Wanted, transaction: Transaction) -> Found:
         """What the log says, with what is on its way into it."""
         found = await transaction.lookup(asked) if asked else Found()
-        for record in self._in_flight:
-            found.take(record)
+        found.take(self._in_flight)
         return found
 
     async def _rewind(self, transaction: Transaction, asked: Wanted, records: Sequence[Record]) -> Found:
@@ -388,7 +407,7 @@ class Writer:
         found = await self._lookup(asked, transaction)
         for record in records:
             apply(self._ahead, record)
-            found.take(record)
+        found.take(records)
         return found
 
     def _step(self, job: _Job, found: Found, doubles: int = 0) -> Step:
@@ -410,16 +429,5 @@ def _pieces(jobs: list[_Job]) -> list[list[_Job]]:
     return pieces
 
 
-def _union(parts: Sequence[Wanted]) -> Wanted:
-    if not any(parts):
-        return _NONE_WANTED
-    return Wanted(
-        frozenset().union(*(part.seqs for part in parts)),
-        frozenset().union(*(part.keys for part in parts)),
-        frozenset().union(*(part.works for part in parts)),
-    )
-
-
 _MAY_FREE: Final = (PassTime, Release, Narrow, Transfer)
-_NONE_WANTED: Final = Wanted()
 _NOBODY: Final = _Job(PassTime(), None)  # type: ignore[arg-type] -- time passes, and nobody waits for the answer

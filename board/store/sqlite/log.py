@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 SEQ_BITS: Final = 40
 """An event's id is `board << SEQ_BITS | seq`."""
 
-_STEPS: Final = (256, 64, 16, 4, 1)
-"""How many rows one statement takes: few sizes, so that all stay compiled, and few steps for any number of rows."""
+_STEPS: Final = (500, 100, 25, 5, 1)
+"""How many rows one statement takes: few sizes, so that all stay compiled, and few steps for any number of rows.
+
+Between two steps the thread asks for the interpreter's lock, and a busy event loop keeps it for some milliseconds: a full
+batch of 1,000 takes two. 500 rows are as long a text as apsw keeps compiled (16 KiB)."""
 
 _BOARD_ID: Final = "SELECT id FROM boards WHERE name = ?"
 _ADD_BOARD: Final = """

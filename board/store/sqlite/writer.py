@@ -41,8 +41,12 @@ IDLE_S: Final = 0.05
 """Seconds without a job after which the writer turns to its chores: longer than a busy server takes from group to group,
 since both need the interpreter's lock."""
 
-CHORE_EVERY_S: Final = 1.0
+CHORE_EVERY_S: Final = 0.2
 """Seconds after which a piece of the chores is done even where jobs keep coming."""
+
+CHORE_REST: Final = 20
+"""How many times as long as the last piece took jobs then have the writer to themselves: a flood is slowed by a twentieth,
+and at a few hundred notes a second the index keeps up."""
 
 PASSIVE_PAGES: Final = 1000
 """Pages that the WAL grows by before an idle writer checkpoints it; SQLite's own default."""
@@ -99,6 +103,7 @@ class Writer:
         self._wal = Wal()
         self._patience_s: float | None = 0.0
         self._tidied_s = 0.0
+        self._rest_s = CHORE_EVERY_S
 
     def start(self) -> None:
         """Start the thread."""
@@ -121,7 +126,7 @@ class Writer:
             jobs = self._take()
             for derived, run in groupby(filter(None, jobs), lambda job: job.derived):
                 self._carry_out(list(run), "NORMAL" if derived else "FULL")
-            if not jobs or time.monotonic() - self._tidied_s > CHORE_EVERY_S:
+            if not jobs or time.monotonic() - self._tidied_s > self._rest_s:
                 self._tidy(idle=not jobs)
             self._checkpoint(idle=not jobs)
         self._disconnect()
@@ -163,12 +168,14 @@ class Writer:
         return outcomes
 
     def _tidy(self, *, idle: bool) -> None:
-        self._tidied_s = time.monotonic()
+        begun_s = time.monotonic()
         try:
             (more,) = self._transact([self._chore], "NORMAL")
         except StoreUnavailable as error:
             _log.warning("indexing put off: %s", error)
             more = False
+        self._tidied_s = time.monotonic()
+        self._rest_s = max(CHORE_EVERY_S, CHORE_REST * (self._tidied_s - begun_s))
         # A busy writer that found a moment goes back to waiting for jobs; an idle one goes on with its chores.
         self._patience_s = (0.0 if idle else IDLE_S) if more is True else None
 

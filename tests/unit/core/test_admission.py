@@ -86,8 +86,8 @@ def test_a_draft_at_every_limit_is_admitted() -> None:
     )  # fmt: skip
     admitted = admit(draft, SETTINGS, None)
     assert not isinstance(admitted, Problem)
-    assert admitted.scope_texts == ("cccccc", "dddddd")
-    assert admitted.file_texts == ("aaaaaa", "bbbbbb")
+    assert admitted.scope.texts == ("cccccc", "dddddd")
+    assert admitted.files.texts == ("aaaaaa", "bbbbbb")
 
 
 REFUSED = [
@@ -148,7 +148,7 @@ def test_targets_are_spelt_and_roots_are_stripped() -> None:
     """What is stored is the one spelling of each target."""
     admitted = admit(fact(scope=("/srv/app/src//a.py", "./b/")), Settings(), "/srv/app")
     assert not isinstance(admitted, Problem)
-    assert admitted.scope_texts == ("src/a.py", "b")
+    assert admitted.scope.texts == ("src/a.py", "b")
 
 
 @pytest.mark.parametrize("ttl_s", [5, 60])

@@ -60,8 +60,7 @@ def test_who_is_next_is_granted_in_the_same_step(bench: Bench) -> None:
 
 def found_in(bench: Bench) -> Found:
     found = Found()
-    for record in bench.log:
-        found.take(record)
+    found.take(bench.log)
     return found
 
 

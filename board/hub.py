@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FRAME_BYTES: Final = 262_144
 """The most that the payload of one frame holds, unless a single event is larger: under the 1 MiB that clients take by default."""
 
+SHARED_PAGES: Final = 16
+"""Pages of the tail that are kept for other readers who stand at the same place, each of at most one page's bytes."""
+
 RECORD_BYTES: Final = 2048
 """What an event in memory takes beside its encoded body: its decoded fields and the objects around them."""
 
@@ -169,6 +172,7 @@ class Channel:
         self._spell = spell
         self._groups: dict[Filter, Group] = {}
         self._fresh: list[Record] = []
+        self._pages: dict[tuple[int, Filter, int, int], tuple[list[bytes], int]] = {}
 
     @property
     def swept(self) -> int:
@@ -230,11 +234,23 @@ class Channel:
             position = record.seq
         return chosen, position
 
+    def frames_after(self, seq: int, where: Filter, *, max_bytes: int, limit: int) -> tuple[list[bytes], int]:
+        """Give the page of `bodies_after` in frames; readers that stand at the same place share it until the next sweep."""
+        asked = (seq, where, max_bytes, limit)
+        page = self._pages.get(asked)
+        if page is None:
+            bodies, position = self.bodies_after(seq, where, max_bytes=max_bytes, limit=limit)
+            if len(self._pages) >= SHARED_PAGES:
+                self._pages.clear()
+            page = self._pages[asked] = (frames_of(bodies), position)
+        return page
+
     def _sweep(self) -> None:
         records, self._fresh = self._fresh, []
         if not records:
             return
         self.tail.extend(records)
+        self._pages.clear()
         for group in list(self._groups.values()):
             bodies = group.bodies(records)
             if not bodies:

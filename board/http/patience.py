@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from board.turnstile import Turnstile
+
 if TYPE_CHECKING:
     from board.settings import ServerSettings
 
@@ -19,6 +21,8 @@ class Patience:
         """The most connections, streams among them."""
         self.request_s = settings.request_s
         """Seconds for the head of a request, and between two looks at a body that flows or an answer that is read."""
+        self.handshakes = Turnstile()
+        """Where those take turns that would become streams."""
         self.open = 0
         """HTTP connections that are open; one that becomes a stream is counted there."""
         self.refused = 0
@@ -27,6 +31,10 @@ class Patience:
         """Requests that did not come in time."""
         self.unread = 0
         """Answers whose reader took nothing for too long."""
+        self.lingering = 0
+        """Connections that were answered and wait for their peer to end."""
+        self.cut = 0
+        """Those of them that met a bound, so that the answer may be lost."""
 
     @property
     def body_bytes(self) -> int:

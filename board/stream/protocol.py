@@ -77,6 +77,10 @@ class StreamProtocol(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._deadline: asyncio.TimerHandle | None = None
+        self._takes = True
+        """Whether `_writable` is set; looked at for each delivery."""
+        self._speaks = False
+        """Whether frames may be sent: from the handshake until either side closes."""
         self._lost = False
         self._ended = False
         self.heard = self._loop.time()
@@ -95,6 +99,7 @@ class StreamProtocol(asyncio.Protocol):
         """Let go of everything."""
         del exc
         self._lost = True
+        self._speaks = False
         self._connections.discard(self)
         self._writable.set()
         if self._deadline is not None:
@@ -103,10 +108,12 @@ class StreamProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The socket takes no more for now."""
+        self._takes = False
         self._writable.clear()
 
     def resume_writing(self) -> None:
         """The socket takes more."""
+        self._takes = True
         self._writable.set()
         if self._ops.qsize() < OPS_WAITING:
             self._transport.resume_reading()
@@ -125,6 +132,7 @@ class StreamProtocol(asyncio.Protocol):
             elif isinstance(event, Frame):
                 self._take_frame(event)
         self._flush()
+        self._speaks &= self._http.state is State.OPEN
         if self.waiting_bytes > ANSWERS_WAITING * self.streams.settings.subscriber_bytes:
             self._transport.pause_reading()
         if self._http.close_rcvd is not None:
@@ -151,6 +159,7 @@ class StreamProtocol(asyncio.Protocol):
             self._flush()
             self._transport.close()
             return
+        self._speaks = True
         self._worker = self._loop.create_task(self._serve(request), name="ops of a subscriber")
 
     async def _serve(self, request: Request) -> None:
@@ -179,7 +188,7 @@ class StreamProtocol(asyncio.Protocol):
         self._identity, self._board = identity, board
         board.presence.connected(identity.worker)
         self.streams.service.quotas.stream_opened(board, identity.worker)
-        self._subscription = Subscription(board, self.streams.store, self, where)
+        self._subscription = Subscription(board, self.streams.store, self, where, self.streams.feeds)
         await self._subscription.start(query)
 
     @property
@@ -266,13 +275,11 @@ class StreamProtocol(asyncio.Protocol):
 
     def write(self, frames: Sequence[bytes]) -> bool:
         """Send frames; tell whether the socket takes more now. Nothing is sent after a close."""
-        if self._ended or self._lost:
+        if not self._speaks:
             return False
-        if self._http.state is State.OPEN:
-            self._flush()
-            for data in frames:
-                self._transport.write(data)
-        return self._writable.is_set()
+        for data in frames:
+            self._transport.write(data)
+        return self._takes
 
     async def drained(self) -> None:
         """Return when the socket takes more. Raises ProblemError `too_slow` when not a byte went out for too long."""
@@ -288,7 +295,7 @@ class StreamProtocol(asyncio.Protocol):
                     sentence = f"{waiting} bytes waited for {self.streams.settings.stall_s:g} s."
                     raise ProblemError(problem("too_slow", sentence)) from None
                 last = waiting
-        if self._lost or self._ended:
+        if not self._speaks:
             raise asyncio.CancelledError
 
     def ping(self) -> None:
@@ -316,6 +323,7 @@ class StreamProtocol(asyncio.Protocol):
         peer may never see the close frame.
         """
         self._ended = True
+        self._speaks = False
         log.info("stream.closed", code=code, reason=reason, worker=self._identity.worker if self._identity else None)
         self._deadline = self._loop.call_later(CLOSE_S, self._transport.abort)
         self._stop()

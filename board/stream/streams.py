@@ -12,6 +12,7 @@ from board.service.decoding import read_draft
 from board.service.origin import check_origin
 from board.service.service import Reply
 from board.stream.protocol import StreamProtocol
+from board.turnstile import Turnstile
 from schema.codes import ProblemError, problem
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Streams:
         """How many readers were closed because they did not keep up."""
         self.silent = 0
         """How many peers were dropped because they answered no ping."""
+        self.feeds = Turnstile()
+        """Where readers that are behind take turns for their next pages."""
         self._open: set[StreamProtocol] = set()
         self._pinging: asyncio.Task[None] | None = None
         service.access.on_revoke = self.end_revoked

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from board.core.selection import Filter
 from board.hub import frame, frames_of
+from board.service.boards import position_gone
 from board.store.contract import StoreUnavailable
 from schema.codec import encode
 from schema.codes import ProblemError, problem
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from board.service.boards import OpenBoard
     from board.service.questions import StreamQuery
     from board.store.contract import Store
+    from board.turnstile import Turnstile
 
 PAGE_EVENTS: Final = 500
 PAGE_BYTES: Final = 262_144
@@ -50,13 +52,14 @@ class Wire(Protocol):
 class Subscription:
     """One reader of one board."""
 
-    def __init__(self, board: OpenBoard, store: Store, wire: Wire, where: Filter) -> None:
+    def __init__(self, board: OpenBoard, store: Store, wire: Wire, where: Filter, turnstile: Turnstile) -> None:
         self.position = 0
         """Everything up to this seq that the filter keeps was sent."""
         self._board = board
         self._store = store
         self._wire = wire
         self._where = where
+        self._turnstile = turnstile
         self._live = False
         self._announced = False
         self._feeding: asyncio.Task[None] | None = None
@@ -78,7 +81,10 @@ class Subscription:
 
     async def _tail_position(self, count: int, head: int) -> int:
         if not self._where:
-            return max(self._board.row.oldest - 1, head - count)
+            return max(self._board.oldest - 1, head - count)
+        return max(self._board.oldest - 1, await self._tail_of_filtered(count, head))
+
+    async def _tail_of_filtered(self, count: int, head: int) -> int:
         position = head
         while count > 0:
             size = min(count, PAGE_EVENTS)
@@ -102,6 +108,11 @@ class Subscription:
         self.position = seq
         if not self._wire.write(frames):
             self._fall_behind()
+
+    def cut_off(self, seq: int) -> None:
+        """Go on from the log, which says whether it can (see `board.hub.Reader`)."""
+        self.position = seq
+        self._fall_behind()
 
     def _fall_behind(self) -> None:
         self._leave()
@@ -132,20 +143,20 @@ class Subscription:
     async def _catch_up(self) -> None:
         tail = self._board.channel.tail
         while not self._live:
+            await self._turnstile.turn()  # a filter that keeps little writes little, so nothing else lets others run
             await self._wire.drained()
             if self.position < tail.reaches:
                 await self._send_page(tail.reaches)
             else:
                 self._send_tail()
-                await asyncio.sleep(0)  # a filter that keeps little writes little, so nothing else lets others run
 
     def _send_tail(self) -> None:
         """Send a page of the tail; with its last page, join the group in the same turn of the loop."""
         channel = self._board.channel
-        bodies, self.position = channel.bodies_after(
+        frames, self.position = channel.frames_after(
             self.position, self._where, max_bytes=PAGE_BYTES, limit=PAGE_EVENTS
         )
-        writable = self._wire.write(frames_of(bodies))
+        writable = self._wire.write(frames)
         if self.position < channel.swept:
             return
         if not self._announced:
@@ -165,6 +176,7 @@ class Subscription:
                 where=self._where,
                 max_bytes=PAGE_BYTES,
             )
+            await self._board.check_kept(self.position)
         except StoreUnavailable:
             # What the reader needs is in the log: it stays open, and goes on when that is back.
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -190,11 +202,11 @@ class Subscription:
 
 def check_position(board: OpenBoard, after: int) -> int:
     """Give the position back, or refuse one that the log cannot continue from."""
-    head, oldest = board.channel.swept, board.row.oldest
+    head = board.channel.swept
     if after > head:
         raise ProblemError(
             problem("position_from_future", f"{after} is past the head, {head}.", value=after, head=head)
         )
-    if after < oldest - 1:
-        raise ProblemError(problem("position_gone", f"The oldest event kept is {oldest}.", value=after, oldest=oldest))
+    if after < board.oldest - 1:
+        raise position_gone(after, board.oldest)
     return after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -203,20 +204,73 @@ async def test_a_body_may_take_its_time(node: Node) -> None:
             await flowing.send(body[start : start + 700])
             await asyncio.sleep(0.2)
         assert (await flowing.answer()).startswith(b"HTTP/1.1 201")
-    # A byte that is sent while the server closes resets the connection, and the answer with it: so it is asked again.
-    answers = [await trickled(node, head % len(body))]
-    while len(answers) < 6 and answers[-1] == b"":
-        answers.append(await trickled(node, head % len(body)))
-    assert b"request_timeout" in answers[-1]
-
-
-async def trickled(node: Node, head: bytes) -> bytes:
-    """Send a body byte by byte until the server has had enough; give its answer."""
     async with Raw(node.url) as trickling:
-        await trickling.send(head)
+        await trickling.send(head % len(body))
         while await trickling.send(b" ") and not trickling.at_end:
             await asyncio.sleep(0.2)
-        return await trickling.answer()
+        assert b"request_timeout" in await trickling.answer()
+
+
+async def figure(node: Node, name: str) -> float:
+    """Read one of the server's figures."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        lines = (await http.get(f"{node.url}/metrics")).text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+
+
+async def reaches(node: Node, name: str, value: float) -> None:
+    """Wait until a figure is this."""
+    async with asyncio.timeout(30):
+        while await figure(node, name) != value:
+            await asyncio.sleep(0.05)
+
+
+def sent_whole(node: Node, data: bytes) -> bytes:
+    """Send everything, whatever the server says meanwhile, and only then read what it said."""
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as peer:
+        peer.sendall(data)
+        return b"".join(iter(lambda: peer.recv(65_536), b""))
+
+
+REFUSED_UNREAD: Final = {
+    b"413": b"POST /v1/boards/main/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n",
+    b"415": b"POST /v1/boards/main/notes HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/x\r\nContent-Length: %d\r\n",
+    b"404": b"POST /v1/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n",
+    b"400": b"POST /v1/boards/main/notes HTTP/9.9\r\nContent-Length: %d\r\n",
+}
+
+
+async def test_a_refusal_outlives_the_body_that_it_refuses(node: Node) -> None:
+    """A peer that goes on to send what was refused before it was read gets its answer all the same, and no reset."""
+    body = b"x" * 8_000_000
+    for status, head in REFUSED_UNREAD.items():
+        sent = head % len(body) + b"Connection: close\r\n\r\n" + body
+        answer = await asyncio.to_thread(sent_whole, node, sent)
+        assert answer.split(b" ")[1] == status, answer[:200]
+        assert answer.endswith(b"}")
+    assert await figure(node, "board_connections_cut_total") == 0
+
+
+async def test_a_refused_peer_is_not_listened_to_for_ever(node: Node) -> None:
+    """Who goes on to send after a refusal without an end, or does not go, is closed at a bound, and counted."""
+    head = b"POST /v1/boards/main/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % 2**40
+    async with Raw(node.url) as flooding:
+        await flooding.send(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        while await flooding.send(bytes(1_048_576)):
+            pass
+    await reaches(node, "board_connections_cut_total", 1)
+    async with Raw(node.url) as staying:
+        await staying.send(b"GET / HT")
+        await reaches(node, "board_connections_cut_total", 2)
+        assert b"request_timeout" in await staying.answer()
+    await reaches(node, "board_connections_lingering", 0)
+
+
+async def test_an_answer_without_a_body_is_sent_before_the_close(node: Node) -> None:
+    """The answer to HEAD is its head alone, also where the connection ends with it."""
+    async with Raw(node.url) as raw:
+        await raw.send(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await raw.answer()).startswith(b"HTTP/1.1 200")
 
 
 async def test_an_answer_that_nobody_reads(node: Node) -> None:
@@ -226,9 +280,7 @@ async def test_an_answer_that_nobody_reads(node: Node) -> None:
             await board.post_batch([Observed(text="x" * 400, detail="y" * 3000)] * 250)
     async with Raw(node.url) as mute:
         await mute.send(b"GET /v1/boards/main/export HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
-        async with httpx.AsyncClient(trust_env=False) as http, asyncio.timeout(30):
-            while "board_answers_unread_total 1.0" not in (await http.get(f"{node.url}/metrics")).text:
-                await asyncio.sleep(0.05)
+        await reaches(node, "board_answers_unread_total", 1)
 
 
 async def test_one_connection_too_many(tmp_path: Path) -> None:
@@ -240,6 +292,7 @@ async def test_one_connection_too_many(tmp_path: Path) -> None:
                 answer = await fifth.answer()
             assert answer.startswith(b"HTTP/1.1 503")
             assert b"too_many_connections" in answer
+            assert b"\r\nretry-after: " in answer
         async with asyncio.timeout(30):
             while True:
                 async with Raw(node.url) as again:

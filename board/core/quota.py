@@ -8,6 +8,7 @@ than `burst + rate × seconds`, but for one such batch.
 from __future__ import annotations
 
 import math
+import zlib
 from typing import Final
 
 import msgspec
@@ -123,6 +124,35 @@ class Tally:
             del self._open[name]
 
 
+class Haste:
+    """Who comes back before it was told to: the names that were refused lately, and until when."""
+
+    SWEEP_AT: Final = 1024
+    """Names from which on those are looked for that may come again, each time that their number has doubled."""
+
+    def __init__(self) -> None:
+        self._until_s: dict[str, float] = {}
+        self._sweep_at = self.SWEEP_AT
+
+    def refused(self, name: str, wait_s: float, now_s: float) -> bool:
+        """Note that a name was told to wait; tell whether it had been told so before, and did not."""
+        hasty = now_s < self._until_s.get(name, now_s)
+        self._until_s[name] = now_s + wait_s
+        if len(self._until_s) >= self._sweep_at:
+            self._until_s = {one: until_s for one, until_s in self._until_s.items() if now_s < until_s}
+            self._sweep_at = max(self.SWEEP_AT, 2 * len(self._until_s))
+        return hasty
+
+
 def retry_after_s(wait_s: float) -> int:
     """Give whole seconds after which a caller should come again: at least one, never too few."""
     return max(1, math.ceil(wait_s))
+
+
+def spread_s(wait_s: int, name: str) -> int:
+    """Give the whole seconds after which the caller of this name should come again, where `wait_s` would be enough.
+
+    Never less than that, half as much more at the most, and each in between for as many names: who was refused in one
+    instant does not come back in one. The same name is always told the same.
+    """
+    return wait_s + zlib.crc32(name.encode()) % (wait_s // 2 + 1)

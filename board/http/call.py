@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from board import logs
+from board.core.quota import spread_s
 from board.core.secrecy import hide_tokens_in
 from board.http import tracing
 from board.service.decoding import read
@@ -35,6 +36,9 @@ BODY_BYTES: Final = 1_048_576
 """The largest body of a request (contract, section 2)."""
 
 SEQ_DIGITS: Final = 15
+
+AGAIN_S: Final = 2
+"""Seconds after which to come again where nobody can tell: the least that can be spread in whole seconds."""
 
 _READ: Final = frozenset(
     {
@@ -206,19 +210,21 @@ def _bad_header(name: bytes, what: str) -> ProblemError:
 
 def refuse(found: Problem, path: str) -> Answer:
     """Make the answer of a refusal: a problem document (RFC 9457)."""
+    name = logs.caller.get() or logs.request_id.get()
     body = hide_tokens_in(encode({**found.document(path[:200]), "request_id": logs.request_id.get()}))
-    return Answer(found.row.status, body, PROBLEM_JSON, problem_headers(found, path))
+    return Answer(found.row.status, body, PROBLEM_JSON, problem_headers(found, path, name))
 
 
-def problem_headers(found: Problem, path: str) -> tuple[tuple[bytes, bytes], ...]:
+def problem_headers(found: Problem, path: str, name: str) -> tuple[tuple[bytes, bytes], ...]:
     """The headers that go with a problem: when to try again, which methods there are, how to say who calls.
 
+    What a crowd is told differs by `name`, of whoever was refused, so that it does not come back as a crowd.
     A browser that opens the page cannot send a token by itself, so there it is told to ask for a password.
     """
     status = found.row.status
     headers: list[tuple[bytes, bytes]] = []
     if status in (429, 503, 507):
-        headers.append((b"retry-after", str(found.facts.get("retry_after_s", 1)).encode()))
+        headers.append((b"retry-after", b"%d" % spread_s(found.facts.get("retry_after_s", AGAIN_S), name)))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
         if path == "/":

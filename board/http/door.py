@@ -85,13 +85,13 @@ class Door:
             if scope["query_string"]:
                 read_query(scope["query_string"], None)
             who = self._service.access.identify(headers.get(b"authorization"), headers.get(b"x-board-worker"))
+            logs.caller.set(who.worker)
             await self._service.enter(who, board, headers.get(b"x-board-root"))
         except ProblemError as error:
             answer = refuse(error.problem, scope["path"])
             await send_answer(answer, send, more)
             self._note("mount", scope, answer.status, error.problem.code, NOBODY, 0.0)
             return
-        logs.caller.set(who.worker)
         await serve(who, board, scope, receive, _sending(send, (*more, tracing.header())))
 
     async def options(self, allow: tuple[str, ...], scope: HTTPScope, send: Send) -> None:

@@ -77,7 +77,12 @@ class Vitals(Collector):
         settings = self._service.settings
         return {
             "board_loop_lag_seconds": ("The worst lag of the event loop in the last 15 seconds.", self._lag.worst_s),
+            "board_tasks": ("Tasks of the event loop.", len(asyncio.all_tasks())),
             "board_connections_open": ("HTTP connections that are open.", self._patience.open),
+            "board_connections_lingering": (
+                "Connections that were answered and wait for their peer to end.",
+                self._patience.lingering,
+            ),
             "board_connections_limit": ("The most TCP connections, streams among them.", settings.connections),
             "board_streams_limit": ("The most streams.", settings.subscribers),
             "board_streams_behind": ("Streams that are fed from the log or the tail.", self._streams.behind),
@@ -85,6 +90,8 @@ class Vitals(Collector):
             "board_tail_bytes": ("Bytes of the newest events in memory.", sum(b.channel.tail.bytes for b in boards)),
             "board_tail_limit_bytes": ("The most of those, over all boards.", settings.tail_bytes * len(boards)),
             "board_writer_queue_limit_notes": ("The most notes that wait, of one board.", settings.queue_notes),
+            "board_workers_known": ("Workers that are remembered.", sum(len(b.presence.names) for b in boards)),
+            "board_workers_limit": ("The most of those, over all boards.", settings.board_workers * len(boards)),
             "board_waits_open": ("Long polls that wait.", self._service.waits),
         }
 
@@ -99,8 +106,16 @@ class Vitals(Collector):
                 "Groups of writes that the store did not take.",
                 sum(b.writer.failures for b in boards),
             ),
+            "board_workers_refused": (
+                "Calls under a name that was one too many.",
+                sum(b.presence.refused for b in boards),
+            ),
             "board_connections_refused": ("Connections that were one too many.", self._patience.refused),
             "board_requests_late": ("Requests that did not come in time.", self._patience.late),
             "board_answers_unread": ("Answers whose reader took nothing for too long.", self._patience.unread),
+            "board_connections_cut": (
+                "Connections closed on a peer that still sent, which may have lost its answer.",
+                self._patience.cut,
+            ),
             "board_streams_silent": ("Streams dropped because their peer answered no ping.", self._streams.silent),
         }

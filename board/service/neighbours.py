@@ -15,11 +15,12 @@ import msgspec
 import structlog
 
 from board.core.history import Record
+from board.service.rounds import Rounds
 from board.store.contract import StoreUnavailable
 from schema.codec import decode_event, us_of_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from board.bus.contract import Bus
     from board.service.access import Access
@@ -48,8 +49,8 @@ class Neighbours:
         self._commons = commons
         self._bus = bus
         self._node = node
-        self._refills = Turns(self._refill)
-        self._meetings = Turns(self._exchange)
+        self._refills = Rounds(self._refill)
+        self._meetings = Rounds(self._exchange)
 
     def tell(self, records: Sequence[Record]) -> None:
         """Ring for what this node wrote."""
@@ -112,32 +113,15 @@ class Neighbours:
     async def _refill_page(self) -> bool:
         """Read on by a page; tell whether there is more to read and to fold.
 
-        Where it cannot be folded, this node is writing: what others wrote before that, it has seen.
+        Where it cannot be folded, this node is writing: what others wrote before that, it has seen. Where the log has
+        lost what comes next, because this node was away for long, it goes on from what is kept.
         """
         after = self._board.state.seq
         rows, more = await self._store.page(self._board.name, after=after, limit=REFILL_EVENTS)
+        if rows and rows[0].seq > after + 1:
+            await self._board.restart()
+            return False
         return self._board.writer.hear([_record_of(row.body) for row in rows]) and more
-
-
-class Turns:
-    """Work that many ask for: all who ask while a turn runs share the next one, which begins after they asked."""
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._work = work
-        self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
-
-    def soon(self) -> asyncio.Task[None]:
-        """Give the turn that begins after this call."""
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._take(self._running))
-        return self._next
-
-    async def _take(self, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
-        self._running, self._next = self._next, None
-        await self._work()
 
 
 def _record_of(body: bytes) -> Record:
@@ -226,5 +210,8 @@ class Nodes:
     async def _look_at_heads(self) -> None:
         for row in await self._store.boards():
             opened = self._boards.find(row.name)
-            if opened is not None and opened.neighbours is not None and row.head > opened.state.seq:
+            if opened is None or opened.neighbours is None:
+                continue
+            opened.hear_of_oldest(row.oldest)
+            if row.head > opened.state.seq:
                 await opened.neighbours.freshen()

@@ -39,6 +39,12 @@ class Presence:
         self._gone: set[str] = set()
         self._elsewhere: dict[str, Sockets] = {}
         self._sockets_unsaved: set[str] = set()
+        self.refused = 0
+        """How many calls were refused because they would have made one worker too many."""
+
+    def has_room(self, name: str, limit: int) -> bool:
+        """Whether a worker is known, or may become so where `limit` are remembered."""
+        return name in self._workers or len(self._workers) < limit
 
     def seen(self, name: str, now_us: int) -> bool:
         """Note that a worker called; tell whether it is new to the board."""

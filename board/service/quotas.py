@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from board.core.commands import Append, PassTime, Post, PostBatch
-from board.core.quota import Buckets, Rate, Tally, retry_after_s
+from board.core.quota import Buckets, Haste, Rate, Tally, retry_after_s
 from board.core.secrecy import MARK, holds_token
 from schema.codec import encode
 from schema.codes import ProblemError, problem
@@ -36,6 +36,16 @@ _TICKETS: Final = (("worker_tickets", Rate(1, 60)), ("board_tickets", Rate(10, 6
 """No settings: a ticket lives for a minute, and a board's share must leave room for others' (`access.TICKETS`)."""
 
 
+class Hasty(ProblemError):
+    """A refusal of a caller that was told when to come again and did not wait: its answer is held back for `hold_s`.
+
+    To refuse a call takes a good part of what it takes to carry it out, so a flood of refusals would slow down others as
+    the flood itself would. Held back, each connection has four refusals a second.
+    """
+
+    hold_s: Final = 0.25
+
+
 class Quotas:
     """The quotas of one process."""
 
@@ -47,6 +57,7 @@ class Quotas:
         self._tickets = [Buckets(rate) for _, rate in _TICKETS]
         self._notes = _Flow("notes", settings)
         self._details = _Flow("detail_bytes", settings)
+        self._haste = Haste()
         self._claims = _Stock("claims", settings)
         self._waits = _Stock("waits", settings)
         self._streams = _Stock("streams", settings)
@@ -55,7 +66,8 @@ class Quotas:
     def writing(self, board: OpenBoard, command: Command) -> Generator[None]:
         """Let a command be carried out in the block, or refuse it. What writes no note counts as one. Raises ProblemError.
 
-        `token_in_note` where a note holds a token, in open mode too: everyone who reads the board would have it.
+        `token_in_note` where a note holds a token, in open mode too: everyone who reads the board would have it. Hasty
+        where the answer is to be held back.
         """
         drafts = _drafts_of(command)
         refuse_tokens(drafts)
@@ -114,7 +126,9 @@ class Quotas:
         for flow, count in asked:
             for name, rate, wait_s in flow.waits(board, worker, count, now_s):
                 if wait_s:
-                    self._refuse(name, f"{rate.per_s:g} a second, {rate.burst:g} at once", rate.per_s, wait_s)
+                    hasty = self._haste.refused(f"{board.name}/{worker}", wait_s, now_s)
+                    what = f"{rate.per_s:g} a second, {rate.burst:g} at once"
+                    self._refuse(name, what, rate.per_s, wait_s, Hasty if hasty else ProblemError)
         for flow, count in asked:
             flow.take(board, worker, count, now_s)
 
@@ -125,11 +139,13 @@ class Quotas:
             if limit and count + other + more > limit:
                 self._refuse(name, f"{limit} at once", limit, COME_AGAIN_S)
 
-    def _refuse(self, name: str, what: str, limit: float, wait_s: float) -> NoReturn:
+    def _refuse(
+        self, name: str, what: str, limit: float, wait_s: float, kind: type[ProblemError] = ProblemError
+    ) -> NoReturn:
         self.refused[name] = self.refused.get(name, 0) + 1
         after_s = retry_after_s(wait_s)
         sentence = f"The quota `{name}` is used up ({what}); come again in {after_s} s. Nothing was stored."
-        raise ProblemError(problem("rate_limited", sentence, quota=name, limit=limit, retry_after_s=after_s))
+        raise kind(problem("rate_limited", sentence, quota=name, limit=limit, retry_after_s=after_s))
 
 
 class _Flow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 Make = "Callable[[], Bus]"
+Cut = "Callable[[], Awaitable[int]]"
 
 
 class Rung(msgspec.Struct, frozen=True):
@@ -66,9 +67,9 @@ class Ear:
         await self.hears(lambda: self.begun)
 
 
-@pytest.fixture(params=["redis", "postgres"])
+@pytest.fixture(params=["redis", "local"])
 async def make(request: pytest.FixtureRequest) -> Make:
-    """Give what makes buses of a kind that are on the same server."""
+    """Give what makes buses of a kind that are on the same server; `local` is what the setting calls PostgreSQL's own."""
     if request.param == "redis":
         url = request.getfixturevalue("redis_server").url()
         return lambda: RedisBus(url)
@@ -198,13 +199,28 @@ async def test_strangers_on_the_channel_are_passed_over(postgres_server: Any, re
         await ear.hears(lambda: ear.rings)
 
 
-async def test_a_subscription_that_was_killed_begins_again(redis_server: Any) -> None:
+_CUT: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^(LISTEN|SELECT pg_notify)'"
+
+
+@pytest.fixture
+async def cut(request: pytest.FixtureRequest, make: Make) -> Cut:
+    """Give what ends every subscription to such a bus, as an administrator does, and tells how many there were."""
+    del make  # it is of the same kind
+    if request.node.callspec.params["make"] == "redis":
+        server = request.getfixturevalue("redis_server")
+        return lambda: asyncio.to_thread(server.kill_subscriptions)
+    postgres = request.getfixturevalue("postgres_server")
+
+    async def end() -> int:
+        return len(await postgres.run(_CUT))
+
+    return end
+
+
+async def test_a_subscription_that_was_cut_begins_again(make: Make, cut: Cut) -> None:
     """After its subscription was cut, a bus listens again, says that it may have missed something, and hears."""
-    async with (
-        listening(lambda: RedisBus(redis_server.url())) as (mine, _),
-        listening(lambda: RedisBus(redis_server.url())) as (_, ear),
-    ):
-        assert redis_server.kill_subscriptions() >= 2
+    async with listening(make) as (mine, _), listening(make) as (_, ear):
+        assert await cut() >= 2
         await ear.hears(lambda: ear.begun == 2)
 
         async def rings() -> bool:

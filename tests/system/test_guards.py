@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import anyio
 import httpx
 import msgspec
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
+from board.http.app import make_app
+from board.http.metrics import Metrics
 from board.http.routes import ROUTES
+from board.mcp.http import PATHS
+from board.stream.protocol import Op
+from tests.harness.mcp import call, send
 from tests.harness.node import Node
 
 if TYPE_CHECKING:
@@ -67,6 +75,28 @@ GUARDS: Final[dict[str, set[str]]] = {
     },
 }
 """The least role of every route, written down a second time: a route that is added must be added here."""
+
+TOOL_GUARDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "reader": {
+        "board_read": {},
+        "board_check": {"scope": ["src/a.c"]},
+        "board_grep": {"q": "rows"},
+        "board_unfold": {"seq": 1},
+        "board_wait": {"timeout_s": 0},
+    },
+    "worker": {
+        "board_write": {"type": "FACT", "text": "rows end at a dash"},
+        "board_claim": {"scope": ["src/a.c"], "text": "rows"},
+        "board_release": {"claim": 1, "outcome": "done"},
+    },
+}
+"""The least role of every MCP tool, with arguments that it takes."""
+
+OP_GUARDS: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "reader": {"ack": {"seqs": []}, "filter": {}},
+    "worker": {"post": {"note": {"type": "FACT", "text": "rows end at a dash"}}},
+}
+"""The least role of everything that a client may ask of a stream."""
 
 RANK: Final = {"reader": 0, "worker": 1, "admin": 2}
 QUERIES: Final = {f"GET {BOARD}/wait": "?timeout_s=0", f"GET {BOARD}/search": "?q=a", "DELETE /v1/tokens": "?worker=w9"}
@@ -158,6 +188,75 @@ async def test_every_guard_holds(team: Team) -> None:
                 assert passes or code_of(answer) == "forbidden", (route, caller, answer.text)
 
 
+def test_the_application_has_no_route_beside_the_tables() -> None:
+    """What the server answers at all is the routes that are written down, and the MCP endpoint."""
+    nothing: Any = None
+    app = make_app(nothing, Metrics(), dict.fromkeys(PATHS, nothing))
+    paths = {route.partition(" ")[2] for routes in GUARDS.values() for route in routes}
+    assert {route.path.replace(":str}", "}") for route in app.routes} == {*paths, *PATHS}
+
+
+async def test_every_tool_has_the_guard_that_is_written_down(team: Team) -> None:
+    """The MCP endpoint lists the tools of this file's table, and each passes exactly where the caller's role reaches."""
+    listed = (await send(team.url, "tools/list", token=team.tokens["reader"])).json()["result"]["tools"]
+    assert {tool["name"] for tool in listed} == {name for tools in TOOL_GUARDS.values() for name in tools}
+    for guard, tools in TOOL_GUARDS.items():
+        for name, arguments in tools.items():
+            for caller in RANK:
+                answer = await call(team.url, name, arguments, token=team.tokens[caller])
+                refused = answer["isError"] and answer["structuredContent"]["code"] == "forbidden"
+                assert refused == (RANK[caller] < RANK[guard]), (name, caller, answer)
+
+
+async def test_the_mcp_endpoint_is_guarded(team: Team) -> None:
+    """Without a token no MCP method is answered, nor does a token of one board reach another, or one that is not there."""
+    for path in ("/mcp", "/mcp/main", "/mcp/other", "/mcp/nobodys"):
+        for method in ("initialize", "tools/list", "resources/list", "ping"):
+            assert (await send(team.url, method, path=path)).status_code == 401, (path, method)
+    for path in ("/mcp", "/mcp/main", "/mcp/nobodys"):
+        answer = await send(team.url, "tools/list", path=path, token=team.tokens["stranger"])
+        assert (answer.status_code, code_of(answer)) == (403, "forbidden"), path
+    snapshot = {"uri": "board://main/snapshot"}
+    read = await send(team.url, "resources/read", snapshot, path="/mcp/other", token=team.tokens["stranger"])
+    assert "result" not in read.json()
+
+
+async def first_word(team: Team, caller: str, *said: dict[str, Any], board: str = "main") -> tuple[int, Any]:
+    """Open a stream; give the status of the reply to what was said (200 for the hello), or the code of its close."""
+    url = f"{team.url.replace('http', 'ws')}/v1/boards/{board}/stream"
+    headers = {"Authorization": f"Bearer {team.tokens[caller]}"} if caller else {}
+    async with connect(url, additional_headers=headers, proxy=None) as stream:
+        with suppress(ConnectionClosed):
+            found = {"status": 200, **msgspec.json.decode(await stream.recv())}
+            for op in said:
+                await stream.send(msgspec.json.encode(op).decode())
+                while (found := msgspec.json.decode(await stream.recv()))["op"] != "reply":
+                    pass
+            return found["status"], found.get("body", {}).get("code")
+        return stream.close_code or 0, msgspec.json.decode(stream.close_reason or "{}").get("code")
+
+
+async def test_a_stream_is_guarded(team: Team) -> None:
+    """A stream opens for every role of its board, for nobody without a token, and for nobody of another board."""
+    for caller in RANK:
+        assert await first_word(team, caller) == (200, None), caller
+    assert await first_word(team, "") == (4401, "unauthorized")
+    for board in ("main", "nobodys"):
+        assert await first_word(team, "stranger", board=board) == (4403, "forbidden")
+
+
+async def test_every_op_has_the_guard_that_is_written_down(team: Team) -> None:
+    """Each op that a stream takes is in this file's table, and passes exactly where the caller's role reaches."""
+    taken = {kind.__struct_config__.tag for kind in get_args(Op)}
+    assert taken == {name for ops in OP_GUARDS.values() for name in ops}
+    for guard, ops in OP_GUARDS.items():
+        for name, said in ops.items():
+            for caller in RANK:
+                status, code = await first_word(team, caller, {"op": name, "id": 1, **said})
+                assert (status == 403) == (RANK[caller] < RANK[guard]), (name, caller)
+                assert status < 400 or code == "forbidden", (name, caller, code)
+
+
 async def test_another_teams_board_looks_like_none(team: Team) -> None:
     """To a token of one board, a board that is another's and one that does not exist are told apart by nothing."""
     for guard, routes in GUARDS.items():
@@ -183,7 +282,7 @@ async def test_a_list_shows_only_the_callers_own_board(team: Team) -> None:
     figures = (await team.call("GET /metrics", "stranger")).text
     assert "board_events 0.0" in figures
     assert "board_http_requests" not in figures
-    assert "board_events 1.0" in (await team.call("GET /metrics", "admin")).text
+    assert "board_events 0.0" not in (await team.call("GET /metrics", "admin")).text
 
 
 async def test_what_is_not_there_is_told_only_to_those_who_may_call(team: Team) -> None:

@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import httpx
+import msgspec
 import pytest
 
 from schema.events import ClaimExpired
 from schema.notes import Claim, Observed
 from tests.harness.clocked import ClockedNode
 from tests.harness.listener import Listener
+from tests.harness.mcp import call
 from tests.harness.node import ROOT, Node, NodeFailed, run_board
 from tests.harness.team import Team, until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from tests.harness.postgres import Postgres
 
 pytestmark = pytest.mark.anyio
 
@@ -54,11 +58,14 @@ async def test_a_request_can_be_followed_by_its_id(node: Node) -> None:
     strange = await get(f"{node.url}/nowhere", **{"X-Request-Id": "a b\t{}"})
     made = strange.json()["request_id"]
     assert made == strange.headers["x-request-id"] != "a b\t{}"
-    logged = {
-        line["request_id"]: line for line in node.logged() if line["event"] == "http.request" and "request_id" in line
-    }
-    assert {"abc-1", "abc-2", made} <= logged.keys()
+    logged = await until(lambda: lines_of(node, "abc-1", "abc-2", made))
     assert [logged[one]["worker"] for one in ("abc-1", "abc-2")] == ["w1", "w1"]
+
+
+async def lines_of(node: Node, *ids: str) -> dict[str, Any] | None:
+    """Give the lines about requests by their ids, once all of these are there: a line follows its answer."""
+    lines = {line.get("request_id", ""): line for line in node.logged() if line["event"] == "http.request"}
+    return lines if lines.keys() >= set(ids) else None
 
 
 async def test_every_bound_has_a_figure(node: Node) -> None:
@@ -67,6 +74,7 @@ async def test_every_bound_has_a_figure(node: Node) -> None:
     shown = {line.split()[0].partition("{")[0] for line in (await get(f"{node.url}/metrics")).text.splitlines()}
     assert {
         "board_loop_lag_seconds",
+        "board_tasks",
         "board_writer_queue_notes",
         "board_writer_queue_limit_notes",
         "board_writer_overflows_total",
@@ -78,9 +86,13 @@ async def test_every_bound_has_a_figure(node: Node) -> None:
         "board_streams_waiting_bytes",
         "board_connections_open",
         "board_connections_refused_total",
+        "board_connections_lingering",
+        "board_connections_cut_total",
         "board_requests_late_total",
         "board_answers_unread_total",
         "board_waits_open",
+        "board_workers_known",
+        "board_workers_refused_total",
     } <= shown
 
 
@@ -146,9 +158,95 @@ async def test_a_stop_lets_everyone_end(node: Node) -> None:
     assert head >= max([1, *stored])
 
 
+async def test_a_stop_takes_what_is_on_its_way(node: Node) -> None:
+    """A connection that is kept takes one more request when the server no longer listens, and is told that it ends."""
+    request = b"GET /v1/boards/main HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+
+    async def asked() -> bytes:
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        await reader.readexactly(size)
+        return head
+
+    assert b"connection: close" not in await asked()
+    ended = asyncio.create_task(node.terminate())
+    await until(lambda: refuses(node))
+    head = await asked()
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in head
+    assert await reader.read() == b""
+    assert await ended == 0
+    writer.close()
+
+
+async def refuses(node: Node) -> bool:
+    """Tell whether nobody listens any more."""
+    with socket.socket() as peer:
+        return peer.connect_ex(("127.0.0.1", node.port)) != 0
+
+
 async def waiting(node: Node) -> bool:
     """Tell whether a long poll waits."""
     return "board_waits_open 1.0" in (await get(f"{node.url}/metrics")).text
+
+
+# Who it talks to
+
+
+class Socket(msgspec.Struct, frozen=True):
+    """One socket of a process: its kind, and the ports of its two ends; of a socket in the file system, its path."""
+
+    kind: str
+    here: int = 0
+    there: int = 0
+    path: str = ""
+
+
+def sockets_of(pid: int) -> set[Socket]:
+    """Give the sockets that a process has open now."""
+    links: set[str] = set()
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            links.add(str(one.readlink()))
+    lines = [
+        (kind, line.split())
+        for kind in ("tcp", "tcp6", "udp", "udp6", "unix")
+        for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]
+    ]
+    return {_socket(kind, at) for kind, at in lines if f"socket:[{at[6 if kind == 'unix' else 9]}]" in links}
+
+
+def _socket(kind: str, at: list[str]) -> Socket:
+    if kind == "unix":
+        return Socket(kind, path=at[7] if len(at) > 7 else "")
+    here, there = (int(end.rpartition(":")[2], 16) for end in at[1:3])
+    return Socket(kind, here, there)
+
+
+async def use(node: Node) -> set[Socket]:
+    """Do what workers do, on every surface, and give the sockets that the server had meanwhile."""
+    seen: set[Socket] = set()
+    listener = await Listener.open(node.url, "main")
+    for number in range(10):
+        await post(node, type="CLAIM", scope=[f"src/{number}.c"], to=["w1"])
+        await call(node.url, "board_read", {}, worker="w2")
+        await get(f"{node.url}/v1/boards/main/snapshot")
+        seen |= sockets_of(node.pid)
+    listener.close()
+    return seen
+
+
+async def test_the_server_calls_nobody_but_its_stores(tmp_path: Path, postgres_server: Postgres) -> None:
+    """Beside its own port, the server has no socket but to PostgreSQL: it looks up no name and waits for no third party."""
+    async with Node(tmp_path) as alone:
+        assert {one for one in await use(alone) if one.kind != "unix" and one.here != alone.port} == set()
+        assert {one.path for one in sockets_of(alone.pid)} == {""}
+    dsn = await postgres_server.new_place()
+    async with Node(tmp_path, name="shared", store=dsn) as shared:
+        others = {one for one in await use(shared) if one.kind != "unix" and one.here != shared.port}
+        assert {(one.kind, one.there) for one in others} == {("tcp", postgres_server.port)}
 
 
 # Misfortunes

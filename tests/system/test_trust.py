@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from schema.notes import Observed
 from tests.harness.clocked import ClockedNode
 from tests.harness.guarded import Guarded
 from tests.harness.listener import Listener
 from tests.harness.node import Node, run_board
-from tests.harness.team import until
+from tests.harness.team import refusal, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -260,7 +261,7 @@ def quota(answer: httpx.Response) -> str:
     """Give the name of the quota that a call was refused by."""
     assert answer.status_code == 429
     assert answer.json()["code"] == "rate_limited"
-    assert int(answer.headers["retry-after"]) == answer.json()["retry_after_s"] >= 1
+    assert 1 <= answer.json()["retry_after_s"] <= int(answer.headers["retry-after"])
     return answer.json()["quota"]
 
 
@@ -287,6 +288,60 @@ async def test_what_one_worker_may_use(tight: Guarded) -> None:
     metrics = (await tight.call("GET", "/metrics")).text
     for name, count in (("worker_claims", 1), ("worker_notes", 2), ("board_notes", 2), ("worker_detail_bytes", 1)):
         assert f'board_quota_refusals_total{{quota="{name}"}} {count}.0' in metrics
+
+
+async def test_who_comes_back_too_early_waits_for_the_refusal(tight: Guarded) -> None:
+    """The second refusal of a worker that did not wait comes after the answer to what another asked later."""
+    for _ in range(6):
+        assert (await post(tight, "w1")).status_code == 201
+    assert quota(await post(tight, "w1")) == "worker_notes"
+    hasty = asyncio.create_task(post(tight, "w1"))
+    other = asyncio.create_task(tight.call("GET", "/v1/boards/main", "w2"))
+    first, _ = await asyncio.wait((hasty, other), return_when=asyncio.FIRST_COMPLETED)
+    assert first == {other}
+    assert quota(await hasty) == "worker_notes"
+
+
+async def test_names_without_end_are_refused(tmp_path: Path) -> None:
+    """Where a board remembers as many workers as it takes, one more is refused on every surface; the known ones go on."""
+    async with Node(tmp_path, environ={"BOARD_BOARD_WORKERS": "3"}) as node:
+        async with node.client("w1") as board:
+            await asyncio.gather(*(board.acting_as(name).claims() for name in ("w1", "w2", "w3")))
+            for call in (board.acting_as("w4").claims(), board.acting_as("w5").post(Observed(text="x"))):
+                refused = await refusal(call)
+                assert (refused.code, refused.row.status) == ("too_many_workers", 403)
+                assert (refused.facts["limit"], refused.facts["setting"]) == (3, "board_workers")
+            tool = httpx.post(f"{node.url}/mcp", json={}, headers={"X-Board-Worker": "w6"}, trust_env=False)
+            assert (tool.status_code, tool.json()["code"]) == (403, "too_many_workers")
+            stream = await Listener.open(node.url, "main", "w7")
+            assert await closing(stream) == (4403, "too_many_workers")
+            assert (await board.post(Observed(text="x"))).seq == 1
+            await board.create_board("other")
+        async with node.client("w4", board="other") as elsewhere:
+            await elsewhere.claims()
+        metrics = httpx.get(f"{node.url}/metrics", trust_env=False).text
+        assert "board_workers_refused_total 4.0" in metrics
+        assert "board_workers_known 4.0" in metrics
+        await node.kill9()
+        await node.restart()
+        async with node.client("w3") as known:
+            assert {one.worker for one in (await known.workers()).workers} == {"w1", "w2", "w3"}
+            assert (await refusal(known.acting_as("w4").board())).code == "too_many_workers"
+
+
+async def test_a_team_is_not_told_to_come_back_in_one_instant(tight: Guarded) -> None:
+    """Workers who are refused together are told different seconds: the document's or more, half as much more at most."""
+    assert [(await post(tight, "w2")).status_code for _ in range(6)] == [201] * 6
+    assert [(await post(tight, "w1")).status_code for _ in range(3)] == [201] * 3
+    told: set[float] = set()
+    for number in range(20):
+        await tight.make_token(f"late{number}")
+        refused = await post(tight, f"late{number}")
+        assert quota(refused) == "board_notes"
+        needed_s, told_s = refused.json()["retry_after_s"], int(refused.headers["retry-after"])
+        assert needed_s <= told_s <= 1.5 * needed_s
+        told.add(told_s / needed_s)
+    assert len(told) > 10
 
 
 async def test_tickets_of_one_worker_leave_room_for_others(tight: Guarded) -> None:

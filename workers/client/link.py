@@ -23,7 +23,8 @@ Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _BUSY: Final = 429
-_AWAY: Final = 503
+_AWAY: Final = frozenset({502, 503, 504})
+"""The board is away, or a proxy before it says so: nobody knows whether the call was carried out."""
 _FAILED: Final = 400
 _CONNECT_S: Final = 5.0
 
@@ -164,7 +165,7 @@ class Link:
 
 
 def _may_repeat(call: Call, status: int) -> bool:
-    return status == _BUSY or (status == _AWAY and call.repeatable)
+    return status == _BUSY or (status in _AWAY and call.repeatable)
 
 
 def _retry_after_s(response: httpx.Response) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from board.core.quota import Bucket, Buckets, Rate, Tally, retry_after_s
+from board.core.quota import Bucket, Buckets, Haste, Rate, Tally, retry_after_s, spread_s
 
 RATES = st.builds(Rate, st.integers(1, 50), st.integers(1, 100))
 ASKED = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 30)), max_size=40)
@@ -78,3 +80,34 @@ def test_a_tally_goes_back_to_nothing(names: list[str]) -> None:
     for name in names:
         tally.drop(name)
     assert not vars(tally)["_open"]
+
+
+@given(st.integers(1, 10**6), st.text(max_size=20))
+def test_nobody_is_told_to_come_too_early(wait_s: int, name: str) -> None:
+    """Whoever is told to come again waits for as long as it takes, and half as long again at the most."""
+    assert wait_s <= spread_s(wait_s, name) <= wait_s * 1.5
+    assert spread_s(wait_s, name) == spread_s(wait_s, name)
+
+
+def test_a_team_that_is_refused_at_once_comes_back_one_by_one() -> None:
+    """A thousand workers who must wait for 20 seconds come in 11 parts, none more than half as large again as its share."""
+    told = Counter(spread_s(20, f"worker-{number:04}") for number in range(1000))
+    assert told.keys() == set(range(20, 31))
+    assert max(told.values()) <= 1.5 * 1000 / 11
+
+
+def test_who_does_not_wait_is_hasty() -> None:
+    """A name that is refused again before it was told to come is hasty; one that waited, or another's, is not."""
+    haste = Haste()
+    assert not haste.refused("w1", 2.0, now_s=10.0)
+    assert haste.refused("w1", 1.0, now_s=11.9)
+    assert not haste.refused("w1", 1.0, now_s=12.9)
+    assert not haste.refused("w2", 1.0, now_s=12.9)
+
+
+def test_hasty_names_do_not_pile_up() -> None:
+    """Names that may come again are forgotten."""
+    haste = Haste()
+    for number in range(100_000):
+        haste.refused(f"worker-{number}", 1.0, now_s=number / 100)
+    assert len(vars(haste)["_until_s"]) < 3 * Haste.SWEEP_AT

@@ -69,18 +69,19 @@ def refused(status: int, code: str, **facts: object) -> httpx.Response:
 
 
 async def test_a_note_gets_a_key_and_keeps_it_over_all_tries() -> None:
-    """Connection failures, 503 and 429 are tried again with one key, each wait within its bound."""
+    """Connection failures, 429, 503 and a proxy's 502 are tried again with one key, each wait within its bound."""
     server = Server(
         httpx.ConnectError("refused"),
         httpx.ReadTimeout("late"),
         refused(503, "store_unavailable"),
         refused(429, "rate_limited"),
+        httpx.Response(502, text="<h1>Bad Gateway</h1>"),
         httpx.Response(201, json=POSTED),
     )
     async with server.client() as board:
         assert (await board.post(FACT)).seq == 1
     assert len({body["key"] for body in server.bodies()}) == 1
-    assert server.slept == [0.2, 0.4, 0.8, 1.6]
+    assert server.slept == [0.2, 0.4, 0.8, 1.6, 3.2]
 
 
 async def test_a_callers_own_key_is_kept() -> None:

@@ -45,6 +45,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     store_connections: int = 8
     store_wait_s: float = 5.0
     poll_s: float = 1.0
+    keep_days: float = 0.0
+    keep_events: int = 0
+    trim_s: float = 60.0
     secret: str = ""
     worker_notes_per_s: float = 500.0
     worker_notes_burst: int = 10_000
@@ -60,6 +63,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     board_streams: int = 3072
     worker_waits: int = 256
     board_waits: int = 2048
+    board_workers: int = 16_384
     connections: int = 8192
     request_s: float = 20.0
 
@@ -84,6 +88,9 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "store_connections": "Connections to PostgreSQL that read; four more write, and one listens without Redis.",
     "store_wait_s": "Seconds that anything may wait for PostgreSQL: a connection, a lock, an answer.",
     "poll_s": "Seconds between two looks at what other nodes wrote, in case the bus lost it.",
+    "keep_days": "Days that events are kept (0: for ever), but for what is younger than ten minutes or still in use.",
+    "keep_events": "The newest events that are kept of each board (0: all), and what is young or in use beside them.",
+    "trim_s": "Seconds between two looks at what is no longer to be kept.",
     "secret": "Key of the hash that tokens are kept under; made and kept beside the store where it is empty.",
     "worker_notes_per_s": "Quota (429, off in open mode; 0 lifts any of them): notes a second of one worker.",
     "worker_notes_burst": "Quota: notes of one worker at once, after a pause.",
@@ -99,6 +106,7 @@ DESCRIPTIONS: Final[dict[str, str]] = {
     "board_streams": "Quota: open streams of a board.",
     "worker_waits": "Quota: long polls of one worker that wait.",
     "board_waits": "Quota: long polls of a board that wait.",
+    "board_workers": "The most workers that a board remembers, in open mode too; a call under one more name is answered 403.",
     "connections": "The most TCP connections of this process; one more is answered 503 and closed.",
     "request_s": "Seconds in which the head of a request must be there, and in which its body must have begun to flow.",
 }

@@ -281,6 +281,55 @@ def team(
     raise typer.Exit(status)
 
 
+@app.command()
+def mcp(
+    clients: Annotated[int, typer.Option(help="How many call tools.", min=1, max=16_384)] = 1024,
+    subscribers: Annotated[int, typer.Option(help="How many hold a stream beside them.", min=0, max=16_384)] = 1024,
+    rate: Annotated[float, typer.Option(help="Notes a second that fan out.", min=1)] = 50.0,
+    gap_s: Annotated[float, typer.Option(help="Seconds between two calls of a client.", min=0.1)] = 5.0,
+    filled: Annotated[int, typer.Option(help="Notes that are on the board before.", min=20)] = 5000,
+    seconds: Seconds = 30.0,
+    warm_s: Warm = 10.0,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Let 1,024 MCP clients call tools while notes fan out; an error or a hole makes the exit status 1."""
+    from loadtest import mcp as bench
+    from loadtest import report
+
+    plan = bench.Plan(
+        clients=clients,
+        subscribers=subscribers,
+        rate_per_s=rate,
+        gap_s=gap_s,
+        warm_s=warm_s,
+        seconds=seconds,
+        filled=filled,
+    )
+    with working(folder) as place:
+        result = bench.run(place / "mcp", plan)
+    report.show(bench.figures(result))
+    report.save(json, [result])
+    raise typer.Exit(int(bench.broken([result])))
+
+
+@app.command()
+def listeners(
+    count: Annotated[int, typer.Option("--listeners", help="How many listen.", min=1, max=4096)] = 1024,
+    tellings: Annotated[int, typer.Option(help="How often they are told.", min=1)] = 10,
+    folder: Folder = None,
+    json: Json = None,
+) -> None:
+    """Let 1,024 MCP clients listen for changes: CPU each time that one is told, memory of each."""
+    from loadtest import listeners as bench
+    from loadtest import report
+
+    with working(folder) as place:
+        result = bench.run(place / "listeners", bench.Plan(listeners=count, tellings=tellings))
+    report.show(bench.figures(result))
+    report.save(json, [result])
+
+
 def _stop(_number: int, _frame: object) -> NoReturn:
     sys.exit(143)
 

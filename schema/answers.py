@@ -89,20 +89,28 @@ class NoteView(Note, frozen=True, kw_only=True, tag="note"):
 
 
 class NotePage(Answer, frozen=True, kw_only=True):
-    """Some notes in the order that was asked for; `next` is where the page after it begins, None at the end."""
+    """Some notes in the order that was asked for; `next` is where the page after it begins, None at the end.
+
+    The log is kept from `oldest` to `head`.
+    """
 
     notes: tuple[NoteView, ...]
     next: int | None
     head: int
+    oldest: int
     epoch: str
 
 
 class EventPage(Answer, frozen=True, kw_only=True):
-    """Some events in the order that was asked for; `next` is where the page after it begins, None at the end."""
+    """Some events in the order that was asked for; `next` is where the page after it begins, None at the end.
+
+    The log is kept from `oldest` to `head`.
+    """
 
     events: tuple[AnyEvent, ...]
     next: int | None
     head: int
+    oldest: int
     epoch: str
 
 
@@ -373,7 +381,10 @@ class Status(Answer, frozen=True, kw_only=True):
 
 
 class ExportHeader(Answer, frozen=True, kw_only=True):
-    """The first line of an export. `state_hash` is that of the whole log, and None where the export is a part of it."""
+    """The first line of an export. `state_hash` is that of the whole log, and None where the export is a part of it.
+
+    Where the log's beginning is no longer kept, `base` is the state that everything up to `after` folds to.
+    """
 
     board: str
     epoch: str
@@ -382,6 +393,7 @@ class ExportHeader(Answer, frozen=True, kw_only=True):
     schema_version: int
     settings: Settings
     state_hash: str | None
+    base: dict[str, Any] | None = None
 
 
 class ExportedNote(Note, frozen=True, kw_only=True, tag="note"):

@@ -114,6 +114,14 @@ CODES: Final = _table(
         "The request claims another identity than its token's.",
         "Leave the identity out; the token tells it.",
     ),
+    (
+        "too_many_workers",
+        403,
+        4403,
+        1,
+        "The board remembers as many workers as it takes, and not this one.",
+        "Call under a name that the board knows, or let an operator raise the setting that is named.",
+    ),
     ("forbidden", 403, 4403, 1, "This credential may not do that.", "Ask the holder or an admin."),
     (
         "foreign_origin",
@@ -206,6 +214,14 @@ CODES: Final = _table(
         1,
         "That position is no longer kept.",
         "Start from the oldest seq that is named, or from a snapshot.",
+    ),
+    (
+        "note_gone",
+        410,
+        4410,
+        1,
+        "A note with this seq is no longer kept, if there was one.",
+        "Read from the oldest seq that is named.",
     ),
     (
         "request_timeout",

@@ -19,7 +19,7 @@ from schema.events import (
 )
 from schema.notes import Claim, Common, Draft, Fact, Fail, Observed, PatchSummary
 from workers.acts import Act, Deed, Narrow, Release, Retract, Say, Transfer, Unread
-from workers.exported import Exported, header_of, read_export
+from workers.exported import Exported, Header, header_of, read_export
 from workers.trace import is_trace, read_trace
 
 if TYPE_CHECKING:
@@ -46,12 +46,18 @@ def read_recording(lines: Iterable[bytes], *, text_chars: int) -> Iterator[Act |
     lines = iter(lines)
     first = next(lines, b"")
     whole = itertools.chain([first], lines)
-    if header_of(first) is not None:
-        return (act_of(exported) for exported in read_export(whole))
+    if (header := header_of(first)) is not None:
+        return itertools.chain(_before(header), (act_of(exported) for exported in read_export(whole)))
     if is_trace(first):
         return read_trace(whole, text_chars=text_chars)
     msg = "the first line is neither the header of an export nor an event of a trace"
     raise UnknownRecording(msg)
+
+
+def _before(header: Header) -> Iterator[Unread]:
+    """What the export does not hold, because the board no longer kept it, or nobody asked for it."""
+    if header.after:
+        yield Unread(line=1, reason=f"the events up to {header.after} are not in the export")
 
 
 def act_of(exported: Exported) -> Act | Unread:

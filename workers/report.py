@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from schema.codec import us_of_text
 from schema.events import (
@@ -18,7 +20,7 @@ from schema.events import (
     ConflictOpened,
     Note,
 )
-from workers.exported import read_export
+from workers.exported import header_of, read_export
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,8 +65,12 @@ class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it; every mapping begins with the largest count. `busiest` counts notes and claims by target."""
+    """All of it; every mapping begins with the largest count. `busiest` counts notes and claims by target.
 
+    What came up to the seq `after` is not in the export, and not counted.
+    """
+
+    after: int = 0
     events: int = 0
     first_at: str = ""
     last_at: str = ""
@@ -180,13 +186,15 @@ class Counting:
 
 def report_of(lines: Iterable[bytes]) -> Report:
     """Count an export, line by line. Raises NotAnExport at a line that cannot be read."""
-    counting = Counting()
-    for exported in read_export(lines):
+    lines = iter(lines)
+    first = list(itertools.islice(lines, 1))
+    header, counting = header_of(first[0]) if first else None, Counting()
+    for exported in read_export(itertools.chain(first, lines)):
         if exported.event is None:
             counting.add_unknown(exported.beside.kind)
         else:
             counting.add(exported.event)
-    return counting.report()
+    return replace(counting.report(), after=header.after if header is not None else 0)
 
 
 def hold_times(held_us: Sequence[int]) -> HoldTimes:

@@ -26,8 +26,8 @@ async def boards(
         made = await session.board.create_board(create, SettingsDraft(profile=profile))
         return Shown(f"{made.board} made, epoch {made.epoch}")
     answer = await session.board.boards()
-    rows = [(one.board, str(one.head), one.epoch) for one in answer.boards]
-    return Shown(table("board", "head", "epoch", rows=rows))
+    rows = [(one.board, str(one.oldest), str(one.head), one.epoch) for one in answer.boards]
+    return Shown(table("board", "oldest", "head", "epoch", rows=rows))
 
 
 @command("workers")

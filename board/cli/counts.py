@@ -23,7 +23,8 @@ AUTHORS: Final = 20
 
 def report_tables(report: Report) -> RenderableType:
     """Show a report: one table for each question, empty ones left out."""
-    span = Text(f"{report.events} events from {clock(report.first_at)} to {clock(report.last_at)}")
+    begin = f" (what came up to event {report.after} is not in the export)" if report.after else ""
+    span = Text(f"{report.events} events from {clock(report.first_at)} to {clock(report.last_at)}{begin}")
     return Group(
         span,
         *_section("Notes by type", ("type", "notes"), report.notes),

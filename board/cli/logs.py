@@ -40,7 +40,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="File of lines, also 
 @command("export", lines=True)
 async def export(
     session: Session,
-    after: After = 0,
+    after: After = None,
     before: Before = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write, in place of the output.")

@@ -29,5 +29,7 @@ Types = Annotated[
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at the most.")]
 Budget = Annotated[int | None, typer.Option("--budget", min=1, help="How many tokens at the most.")]
-After = Annotated[int, typer.Option(min=0, help="Begin after this seq.")]
+After = Annotated[
+    int | None, typer.Option(min=0, help="Begin after this seq; without it, with the oldest that is kept.")
+]
 Before = Annotated[int | None, typer.Option(min=1, help="End before this seq.")]

@@ -44,7 +44,7 @@ async def read(
 
     newest = after is None
     wanted = session.board.each_note(
-        after=after or 0,
+        after=after,
         before=before,
         limit=min(_PAGE, limit),
         order="desc" if newest else "asc",

@@ -11,7 +11,7 @@ from board.settings import DESCRIPTIONS, ServerSettings
 from schema.codec import encode
 
 if TYPE_CHECKING:
-    from board.core.audit import Report
+    from board.core.audit import Audited, Report
     from board.store.contract import BoardRow
 
 SHOWN_FINDINGS: Final = 200
@@ -62,7 +62,7 @@ def verify(
 ) -> None:
     """Check a store, in use or not: pages, seqs, times, keys, details, indexes, and the state against a full replay.
 
-    Says what is wrong and where. Exit status: 0 nothing is wrong, 1 something is, 3 it cannot be opened.
+    Where the log was trimmed, the replay begins with the base. Says what is wrong and where. Exit status: 0 nothing is wrong, 1 something is, 3 it cannot be opened.
 
     \b
     board verify --store sqlite:/var/lib/board/board.db
@@ -106,10 +106,15 @@ async def _verify(settings: ServerSettings) -> "Report":
         return await verify_store(opened)
 
 
+def _told_of(board: "Audited") -> str:
+    span = f"up to {board.head}" if board.oldest == 1 else f"from {board.oldest}, where the base ends, to {board.head}"
+    return f"{board.board}: {board.events} events {span}, state {board.state_hash}"
+
+
 def _told(report: "Report") -> str:
     lines = [str(one) for one in report.findings[:SHOWN_FINDINGS]]
     if len(report.findings) > SHOWN_FINDINGS:
         lines.append(f"and {len(report.findings) - SHOWN_FINDINGS} more")
-    lines += [f"{one.board}: {one.events} events up to {one.head}, state {one.state_hash}" for one in report.boards]
+    lines += map(_told_of, report.boards)
     lines.append(f"{len(report.findings)} findings" if report.findings else "nothing is wrong")
     return "\n".join(lines)

@@ -13,12 +13,14 @@ import msgspec
 
 from board.core.fold import BrokenLog, replay
 from board.core.history import Record
-from board.core.state import State
+from board.core.state import State, thaw
 from schema.codec import decode_event, encode, us_of_text
 from schema.events import AboutConflict, AnyEvent, Note, about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from schema.limits import Settings
 
 DIGEST_BYTES: Final = 16
 """The length of what is kept of a draft that was sent under a key."""
@@ -67,6 +69,22 @@ class Entry(msgspec.Struct, frozen=True):
     digest: bytes = b""
     at_us: int | None = None
     columns: Columns | None = None
+
+
+def beginning(
+    board: str, settings: Settings, oldest: int, base: tuple[int, bytes] | None
+) -> tuple[State, list[Finding]]:
+    """Give what a log before its oldest event folds to, by its base, and what is wrong with that."""
+    state, findings = State(settings), list[Finding]()
+    if base is not None:
+        try:
+            state = thaw(base[1], settings)
+        except msgspec.DecodeError as error:
+            findings.append(Finding(board, base[0], f"the base cannot be read: {error}"))
+    if state.seq != oldest - 1:
+        findings.append(Finding(board, oldest, f"is the oldest that is kept, and the base is as of {state.seq}"))
+        state.seq = oldest - 1
+    return state, findings
 
 
 class LogAudit:
@@ -182,12 +200,16 @@ def _wrong_detail(entry: Entry, event: AnyEvent) -> Iterator[str]:
 
 
 class Audited(msgspec.Struct, frozen=True):
-    """One board that was checked to its end: how many events it keeps, and the hash of what they fold to."""
+    """One board that was checked to its end: how many events it keeps, from which one on, and what they fold to.
+
+    Where the log was trimmed, the fold begins with the base.
+    """
 
     board: str
     events: int
     head: int
     state_hash: str
+    oldest: int = 1
 
 
 class Report(msgspec.Struct, frozen=True):

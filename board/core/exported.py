@@ -8,7 +8,7 @@ import msgspec
 
 from board.core.fold import BrokenLog, replay
 from board.core.history import Record
-from board.core.state import State
+from board.core.state import State, thaw
 from schema.codec import encode, us_of_text
 from schema.events import AnyEvent, Note
 
@@ -28,8 +28,15 @@ class BadExport(ValueError):
         return f"line {self.line}: {self.reason}"
 
 
+_NONE: Final = msgspec.Raw(b"null")
+
+
 class Header(msgspec.Struct):
-    """The first line. `state_hash` is that of the whole log, where the export is one."""
+    """The first line. `state_hash` is that of the whole log, where the export is one.
+
+    An export of a log whose beginning is no longer kept is whole as well: `base` is what everything up to `after` folds
+    to, as `State.freeze` gives it.
+    """
 
     board: str
     epoch: str
@@ -37,6 +44,7 @@ class Header(msgspec.Struct):
     schema_version: int
     after: int = 0
     state_hash: str | None = None
+    base: msgspec.Raw = _NONE
 
 
 class _Beside(msgspec.Struct):
@@ -80,9 +88,14 @@ class Reader:
         header = msgspec.json.decode(line, type=Header)
         if header.schema_version > SCHEMA_VERSION:
             raise BadExport(self._lines, f"schema version {header.schema_version} is newer than {SCHEMA_VERSION}")
-        if header.after:
-            raise BadExport(self._lines, f"the export begins after {header.after}; only a whole log can be imported")
+        self._take_base(header)
         self.header = header
+
+    def _take_base(self, header: Header) -> None:
+        if header.base != _NONE:
+            self.state = thaw(header.base, self.state.settings)
+        if header.after != self.state.seq:
+            raise BadExport(self._lines, f"the export begins after {header.after}; only a whole log can be imported")
 
     def _record(self, line: bytes) -> Record:
         event, beside = _event.decode(line), _beside.decode(line)
@@ -100,10 +113,12 @@ def _check(record: Record) -> None:
         raise BrokenLog(msg)
 
 
-def header_of(board: str, epoch: str, state: State, *, after: int, head: int) -> dict[str, Any]:
-    """Make the first line of an export that covers the events after `after` up to `head`."""
-    whole = after == 0 and head == state.seq
-    return {
+def header_of(
+    board: str, epoch: str, state: State, *, after: int, head: int, base: bytes | None = None
+) -> dict[str, Any]:
+    """Make the first line of an export that covers the events after `after`, which fold to `base`, up to `head`."""
+    whole = (after == 0 or base is not None) and head == state.seq
+    header: dict[str, Any] = {
         "board": board,
         "epoch": epoch,
         "head": head,
@@ -112,3 +127,4 @@ def header_of(board: str, epoch: str, state: State, *, after: int, head: int) ->
         "settings": state.settings,
         "state_hash": state.state_hash() if whole else None,
     }
+    return header if base is None else header | {"base": msgspec.Raw(base)}

@@ -275,6 +275,13 @@ def overlap(x: Target, y: Target) -> Overlap | None:
     return Overlap(_common_text(x, y, meeting))
 
 
+def meet(x: Target, y: Target) -> bool:
+    """Tell whether two targets overlap. `overlap` spends two thirds of its time on where."""
+    if x.kind != y.kind or not any(_patterns_meet(p, q) for p in x.patterns for q in y.patterns):
+        return False
+    return not (x.is_part and y.is_part) or _parts_overlap(x, y) is not None
+
+
 def scopes_overlap(xs: Iterable[Target], ys: Sequence[Target]) -> tuple[Overlap, ...]:
     """List where two scopes overlap: each text once, in the order of `distinct`. Symmetric."""
     return distinct(met for x in xs for y in ys if (met := overlap(x, y)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from board.core.scope import BELOW, Automaton, Overlap, Target, Wild, distinct, overlap, segments_meet
+from board.core.scope import BELOW, Automaton, Overlap, Target, Wild, distinct, meet, overlap, segments_meet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -66,6 +66,15 @@ class ScopeIndex:
                 if (met := overlap(target, entry.target)) is not None:
                     found.setdefault(entry.owner, []).append(met)
         return {owner: distinct(found[owner]) for owner in sorted(found)}
+
+    def touching(self, targets: Iterable[Target]) -> set[int]:
+        """Find every owner whose scope overlaps `targets`; in no order, and not where."""
+        found: set[int] = set()
+        for target in targets:
+            for entry in self._candidates(target):
+                if entry.owner not in found and meet(target, entry.target):
+                    found.add(entry.owner)
+        return found
 
     def _candidates(self, target: Target) -> set[_Entry]:
         found: set[_Entry] = set()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from board.core.scope import Target, overlap
+from board.core.scope import Target, meet
 from schema.events import AboutConflict, AnyEvent, ClaimNarrowed, ClaimRefused, ClaimReleased, Note
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ def places(event: AnyEvent) -> tuple[str, ...]:
 
 
 def _meets(scope: tuple[Target, ...], texts: tuple[str, ...], spell: Callable[[str], Target]) -> bool:
-    return any(overlap(target, spell(text)) is not None for text in texts for target in scope)
+    return any(meet(target, spell(text)) for text in texts for target in scope)

@@ -15,7 +15,7 @@ import msgspec
 
 from board.core import framing
 from board.core.recent import concerned, correction
-from board.core.scope import overlap
+from board.core.scope import meet
 from board.core.selection import places, recipients, type_of
 from board.core.tokens import COSTS_A_TOKEN, cost
 from schema.events import AboutConflict, Note
@@ -122,7 +122,7 @@ def _touches(event: AnyEvent, claims: Sequence[Target], spell: Callable[[str], T
     if not isinstance(event, Note) or not claims:
         return False
     theirs = [spell(text) for text in places(event)]
-    return any(overlap(mine, other) is not None for mine in claims for other in theirs)
+    return any(meet(mine, other) for mine in claims for other in theirs)
 
 
 def _corrects(item: Item, standing: Standing) -> bool:

@@ -26,7 +26,7 @@ _GUARDED: Final = (
     *("invalid_parameter", "token_in_url", "unauthorized", "reserved_name", "identity_mismatch", "foreign_origin"),
     *("forbidden", "going_away", "store_unavailable", "route_not_found"),
 )
-_ON_A_BOARD: Final = ("board_not_found", "bad_target")
+_ON_A_BOARD: Final = ("board_not_found", "bad_target", "too_many_workers")
 _WITH_BODY: Final = ("malformed_json", "invalid_field", "unsupported_media_type", "body_too_large")
 _WRITING: Final = ("store_full",)
 

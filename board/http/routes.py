@@ -152,15 +152,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         "A page of notes.",
         gives=answers.NotePage,
         query=questions.NotesQuery,
-        codes=("bad_target",),
+        codes=("bad_target", "position_gone"),
     ),
-    _get(f"{_BOARD}/notes/{{seq}}", calls.note, "One note.", gives=answers.NoteView, codes=("note_not_found",)),
+    _get(
+        f"{_BOARD}/notes/{{seq}}",
+        calls.note,
+        "One note.",
+        gives=answers.NoteView,
+        codes=("note_not_found", "note_gone"),
+    ),
     _get(
         f"{_BOARD}/notes/{{seq}}/detail",
         calls.detail,
         "The long text of a note.",
         gives=answers.Detail,
-        codes=("note_not_found", "detail_not_found"),
+        codes=("note_not_found", "note_gone", "detail_not_found"),
     ),
     _post(
         f"{_BOARD}/notes/{{seq}}/retract",
@@ -168,7 +174,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         {200: "Taken back, now or before."},
         gives=answers.Retracted,
         body=questions.RetractBody,
-        codes=("note_not_found", "over_limit"),
+        codes=("note_not_found", "note_gone", "over_limit"),
     ),
     _get(
         f"{_BOARD}/events",
@@ -176,6 +182,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "A page of events of every kind.",
         gives=answers.EventPage,
         query=questions.EventsQuery,
+        codes=("position_gone",),
     ),
     _post(
         f"{_BOARD}/claims/check",
@@ -240,6 +247,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Notes that match, newest first.",
         gives=answers.NotePage,
         query=questions.SearchQuery,
+        codes=("position_gone",),
     ),
     _get(
         f"{_BOARD}/export",
@@ -247,6 +255,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "The log, one event a line, after a header.",
         query=questions.ExportQuery,
         media="application/x-ndjson",
+        codes=("position_gone",),
     ),
     _post(
         f"{_BOARD}/import",

@@ -1,5 +1,7 @@
 """MCP over streamable HTTP: one URL for both protocol eras, without sessions.
 
+An answer is one JSON document, or a stream where something is said before the result and the client takes streams.
+
 What stands before this (see `board.http`) has told who calls and on which board, for every request anew.
 """
 
@@ -12,18 +14,18 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from board.mcp.caller import SCOPE_KEY, Caller
 from board.mcp.calls import Calls, Meter
-from board.mcp.lane import Lane, replayed
+from board.mcp.lane import Lane, listen_of, replayed
 from board.mcp.listening import Listeners
 from board.mcp.resources import Resources
 from board.mcp.server import make_server
+from board.mcp.streaming import Held, takes_streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+    from collections.abc import AsyncGenerator, MutableMapping
 
+    from board.mcp.lane import Headers, Receive, Send
     from board.service.access import Identity
     from board.service.service import Service
-
-    Message = MutableMapping[str, Any]
 
 PATHS: Final = ("/mcp", "/mcp/{board}")
 """Where it is served, for POST alone: the board `main`, or the one that is named.
@@ -44,14 +46,19 @@ class McpSurface:
         calls = Calls(service, meter)
         self.server = make_server(calls, Resources(service), self._listeners)
         self._lane = Lane(calls, self.server.server_info_stamp)
-        self.manager = StreamableHTTPSessionManager(
-            self.server, json_response=True, stateless=True, max_request_body_size=BODY_BYTES
+        self._documents = self._manager(json_response=True)
+        self.streams = self._manager(json_response=False)
+        """What serves clients that take streams."""
+
+    def _manager(self, *, json_response: bool) -> StreamableHTTPSessionManager:
+        return StreamableHTTPSessionManager(
+            self.server, json_response=json_response, stateless=True, max_request_body_size=BODY_BYTES
         )
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serve for as long as the block runs. Once only."""
-        async with self.manager.run():
+        async with self._documents.run(), self.streams.run():
             try:
                 yield
             finally:
@@ -66,15 +73,28 @@ class McpSurface:
         who: Identity,
         board: str,
         scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
+        receive: Receive,
+        send: Send,
     ) -> None:
-        """Answer one POST: a plain tool call by the short way, anything else through the SDK."""
+        """Answer one POST: a plain tool call or listener by the short way, anything else through the SDK."""
         # The HTTP parser leaves blanks behind values, and the SDK compares them as they are.
         headers = [(name, value.strip()) for name, value in scope["headers"]]
         caller = Caller(who, board)
         body = await self._lane.read(headers, receive, BODY_BYTES)
-        if body is not None and await self._lane.answer(headers, body, caller, send):
+        if body is not None and await self._short_way(headers, body, caller, receive, send):
             return
         again = receive if body is None else replayed(body, receive)
-        await self.manager.handle_request({**scope, "headers": headers, SCOPE_KEY: caller}, again, send)
+        request = {**scope, "headers": headers, SCOPE_KEY: caller}
+        if takes_streams(headers):
+            await self.streams.handle_request(request, again, Held(send))
+        else:
+            await self._documents.handle_request(request, again, send)
+
+    async def _short_way(self, headers: Headers, body: bytes, caller: Caller, receive: Receive, send: Send) -> bool:
+        """Answer a plain tool call, or serve a plain listener; tell whether it was one."""
+        if await self._lane.answer(headers, body, caller, send):
+            return True
+        listen = listen_of(headers, body)
+        if listen is None:
+            return False
+        return await self._listeners.serve(listen, caller, self.server.server_info_stamp, receive, send)

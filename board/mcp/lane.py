@@ -1,4 +1,4 @@
-"""The short way for plain tool calls, which are nearly all that a fleet of agents sends.
+"""The short way for plain tool calls, which are nearly all that a fleet of agents sends, and for plain listeners.
 
 The SDK models every request and result anew, and for the older revisions starts a task group, two streams and a
 dispatcher for each: 0.3 and 0.8 ms of CPU a call, as much as the board itself takes or more. A request that is a tool
@@ -14,6 +14,7 @@ import mcp_types as types
 import msgspec
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
+from board.mcp.streaming import takes_streams
 from schema.codec import encode
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     Headers = Sequence[tuple[bytes, bytes]]
 
+MODERN: Final = LATEST_MODERN_VERSION
 _METHOD: Final = "tools/call"
+_LISTEN: Final = "subscriptions/listen"
 _JSON: Final = b"application/json"
 _READ: Final = frozenset(
     {b"accept", b"content-length", b"content-type", b"mcp-protocol-version", b"mcp-method", b"mcp-name"}
@@ -60,7 +63,42 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     params: _Params
 
 
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """What a listener asks to be told of."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: tuple[str, ...] = ()
+
+
+class _ListenParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    notifications: Wanted
+    meta: _Meta = msgspec.field(name="_meta", default=_Meta())
+
+
+class Listen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request to listen."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | str
+    method: Literal["subscriptions/listen"]
+    params: _ListenParams
+
+
 _decoder: Final = msgspec.json.Decoder(_Request)
+_listen_decoder: Final = msgspec.json.Decoder(Listen)
+
+
+def listen_of(headers: Headers, body: bytes) -> Listen | None:
+    """Read a request to listen that is plain: of the newest revision, and by a client that takes a stream."""
+    if _LISTEN.encode() not in body or not takes_streams(headers):
+        return None
+    try:
+        request = _listen_decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return request if _era(headers, _LISTEN, "", request.params.meta) == MODERN else None
 
 
 class Lane:
@@ -68,7 +106,7 @@ class Lane:
 
     def __init__(self, calls: Calls, server_info: dict[str, Any]) -> None:
         self._calls = calls
-        self._stamp = {"_meta": {types.SERVER_INFO_META_KEY: server_info}}
+        self._stamp: dict[str, Any] = {"_meta": {types.SERVER_INFO_META_KEY: server_info}}
 
     async def read(self, headers: Headers, receive: Receive, limit_bytes: int) -> bytes | None:
         """Read a body whose length was told and is not over the limit; None, with nothing read, for any other."""
@@ -90,11 +128,11 @@ class Lane:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False
         tool = self._calls.tool(request.params.name)
-        modern = _era(headers, request.params)
-        if tool is None or modern is None:
+        era = _era(headers, _METHOD, request.params.name, request.params.meta)
+        if tool is None or era is None:
             return False
         result = await self._calls.answer(tool, caller, request.params.arguments)
-        if modern:
+        if era == MODERN:
             result |= self._stamp
         else:
             del result["resultType"]
@@ -102,23 +140,22 @@ class Lane:
         return True
 
 
-def _era(headers: Headers, params: _Params) -> bool | None:
-    """Tell whether the call is of the newest revision or (False) an older one; None where anything is unusual."""
+def _era(headers: Headers, method: str, name: str, meta: _Meta) -> str | None:
+    """Tell whether a call is of the newest revision (MODERN) or an older one (""); None where anything is unusual."""
     said: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _READ:
-            if name in said:
+    for header, value in headers:
+        if header in _READ:
+            if header in said:
                 return None
-            said[name] = value
+            said[header] = value
     if said.get(b"content-type", b"").partition(b";")[0] != _JSON or _JSON not in said.get(b"accept", b""):
         return None
     version = said.get(b"mcp-protocol-version")
     if version is None or version in _OLDER:
-        return None if params.meta.version or params.meta.capabilities is not None else False
-    routed = (version, said.get(b"mcp-method"), said.get(b"mcp-name"))
-    agreed = (LATEST_MODERN_VERSION.encode(), _METHOD.encode(), params.name.encode())
-    whole = params.meta.version == LATEST_MODERN_VERSION and params.meta.capabilities is not None
-    return True if routed == agreed and whole else None
+        return None if meta.version or meta.capabilities is not None else ""
+    routed = (version, said.get(b"mcp-method"), said.get(b"mcp-name", b""))
+    whole = meta.version == MODERN and meta.capabilities is not None
+    return MODERN if routed == (MODERN.encode(), method.encode(), name.encode()) and whole else None
 
 
 async def _send(send: Send, body: bytes) -> None:

@@ -28,6 +28,7 @@ _ACTIONS: Final = {
     "claim_not_found": "Give the seq that board_claim answered with; board_read names your live claims.",
     "detail_not_found": "What board_unfold shows is all there is.",
     "note_not_found": "Give a seq that board_read or board_grep showed behind `#`.",
+    "note_gone": "Give a seq that board_read or board_grep showed behind `#`: it is younger.",
     "position_from_future": "Leave `after` out and go on from the cursor of the answer.",
     "position_gone": "Leave `after` out and go on from the cursor of the answer.",
 }

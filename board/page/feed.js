@@ -4,7 +4,7 @@
  * However many events come, the page holds a bounded number of rows; the rest is in memory, and older ones at the server.
  */
 
-import { eventsBefore } from "./api.js";
+import { eventsBefore, Refused } from "./api.js";
 import { find, h, say } from "./dom.js";
 import { Fold } from "./fold.js";
 import { badge, gist, scopeList, subject, typeOf, workerButton } from "./gist.js";
@@ -172,9 +172,12 @@ export class Feed {
       for (let page = 0; page < PAGES && wanted > 0 && this.reached > this.oldest; page++) {
         wanted -= await this.fetchOlder(wanted);
       }
-    } catch {
-      say(this.reach, "The server cannot be reached; try again.");
-      return;
+    } catch (error) {
+      if (!(error instanceof Refused) || error.code !== "position_gone") {
+        say(this.reach, "The server cannot be reached; try again.");
+        return;
+      }
+      this.oldest = this.reached; // the log was trimmed while it was shown
     } finally {
       this.older.disabled = false;
     }
@@ -188,7 +191,12 @@ export class Feed {
     const found = await eventsBefore(this.board(), this.reached, PAGE);
     if (this.log !== log) return wanted;
     for (const event of found.events) this.fold.mark(event);
+    this.oldest = found.oldest;
     return this.append(found.events, wanted, found.next ?? this.oldest);
+  }
+
+  get beginning() {
+    return this.oldest > 1 ? "What came before is no longer kept." : "The beginning of the log.";
   }
 
   paintEnds() {
@@ -196,7 +204,7 @@ export class Feed {
     say(this.fresh, `↑ ${this.waiting.toLocaleString()} new`);
     const rest = this.reached > this.oldest;
     this.older.hidden = !rest;
-    say(this.reach, rest ? `Back to #${this.reached}.` : this.list.childElementCount > 0 ? "The beginning of the log." : "No notes yet.");
+    say(this.reach, rest ? `Back to #${this.reached}.` : this.list.childElementCount > 0 ? this.beginning : "No notes yet.");
     if (!rest && this.filter.active && this.list.childElementCount === 0) say(this.reach, "No note matches the filter.");
     say(this.sum, this.filter.active ? "filtered" : "");
   }

@@ -11,10 +11,13 @@ import structlog
 
 from board.core.fold import BrokenLog, replay
 from board.core.history import Record
+from board.core.retention import Keep
 from board.core.spelling import spell
 from board.core.state import State, thaw
 from board.hub import Channel
 from board.service.presence import Presence
+from board.service.rounds import Rounds
+from board.service.trimming import Trimming
 from board.service.writer import Writer
 from board.store.contract import StoreDamaged, StoreUnavailable
 from schema.codec import decode_event, us_of_text
@@ -35,6 +38,9 @@ CHECKPOINT_EVENTS: Final = 20_000
 """Events between two checkpoints: the most that a start has to fold again."""
 
 REPLAY_PAGE: Final = 2000
+
+LIVE_PAGE: Final = 200
+"""Events that are folded at once while the board is served: about 2 ms."""
 
 FLUSH_S: Final = 5.0
 """Seconds between two writes of when the workers last called."""
@@ -74,6 +80,7 @@ class OpenBoard:
             neighbours=self.neighbours,
         )
         self._checkpointed = state.seq
+        self._flushes = Rounds(self._flush)
 
     @property
     def name(self) -> str:
@@ -84,6 +91,69 @@ class OpenBoard:
     def state(self) -> State:
         """The durable state."""
         return self.writer.settled
+
+    @property
+    def oldest(self) -> int:
+        """The oldest seq that is kept, as far as this process knows: never later than it is."""
+        return self.row.oldest
+
+    async def learn_oldest(self) -> int:
+        """Ask the store for the oldest seq that is kept."""
+        row = await self._store.board(self.name)
+        assert row is not None, "boards stay"
+        self.hear_of_oldest(row.oldest)
+        return self.oldest
+
+    def hear_of_oldest(self, oldest: int) -> None:
+        """Take that the log begins with `oldest` now."""
+        if oldest > self.oldest:
+            self.row = msgspec.structs.replace(self.row, oldest=oldest)
+
+    async def oldest_now(self) -> int:
+        """Give the oldest seq that is kept: from there on, what was read before this call has no hole.
+
+        What is no longer kept is taken away only after the store, and the process that trims, say so; another node has
+        to ask the store. Raises StoreUnavailable.
+        """
+        return self.oldest if self.neighbours is None else await self.learn_oldest()
+
+    async def check_kept(self, after: int) -> None:
+        """Return where what was read before this call, of what follows `after`, has no hole.
+
+        Raises ProblemError `position_gone`, StoreUnavailable.
+        """
+        oldest = await self.oldest_now()
+        if after < oldest - 1:
+            raise position_gone(after, oldest)
+
+    async def folded(self, upto: int) -> State:
+        """Fold the log up to a seq that is kept. Raises StoreDamaged."""
+        return await load_state(self._store, self.row, upto)
+
+    async def restart(self) -> None:
+        """Go on from what the store keeps, because the log begins after what was folded here.
+
+        Readers that stand before it are told so; where the writer is in the middle of something, nothing is done.
+        """
+        row = await self._store.board(self.name)
+        assert row is not None, "boards stay"
+        state = await load_state(self._store, row)
+        if self._go_on_from(state, row.oldest):
+            log.warning("board.restarted", board=self.name, head=state.seq, oldest=self.oldest)
+
+    def _go_on_from(self, state: State, oldest: int) -> bool:
+        if not self.writer.restart(state):
+            return False
+        self.hear_of_oldest(oldest)
+        self.channel.restart(state.seq)
+        return True
+
+    async def begin_at(self, state: State) -> None:
+        """Let the log of this board, which is empty, begin after a state. Raises HeadMoved where it is not."""
+        async with self._store.begin(self.name, 0) as transaction:
+            await transaction.begin_at(state.seq, state.freeze())
+            moved = self._go_on_from(state, state.seq + 1)
+            assert moved, "the writer decides nothing without the right to write"
 
     def spell(self, text: str) -> Target:
         """Parse a target that was spelt before."""
@@ -98,7 +168,13 @@ class OpenBoard:
             self._checkpointed = seq
 
     async def flush(self) -> None:
-        """Write down when workers last called."""
+        """Write down when workers last called, once for all who ask at a time: a new team calls all at once.
+
+        Raises StoreUnavailable; then it is written with the next ones.
+        """
+        await asyncio.shield(self._flushes.soon())
+
+    async def _flush(self) -> None:
         rows = self.presence.take_unsaved()
         try:
             if rows:
@@ -149,17 +225,21 @@ class Boards:
         self._nodes = nodes
         self._open: dict[str, OpenBoard] = {}
         self._opening: dict[str, asyncio.Task[OpenBoard]] = {}
-        self._upkeep: asyncio.Task[None] | None = None
+        self._trimming = Trimming(store, clock, Keep(settings.keep_days, settings.keep_events))
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin the upkeep: checkpoints, and when workers last called."""
-        self._upkeep = asyncio.create_task(self._keep_up(), name="upkeep of the boards")
+        """Begin the upkeep: checkpoints, when workers last called, and what is no longer to be kept."""
+        self._tasks = [
+            asyncio.create_task(self._keep_up(), name="upkeep of the boards"),
+            asyncio.create_task(self._keep_trimming(), name="trimming of the boards"),
+        ]
 
     async def close(self) -> None:
         """Close every board."""
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for board in self.opened():
             await board.close()
 
@@ -205,31 +285,67 @@ class Boards:
                 except StoreUnavailable as error:
                     log.warning("board.upkeep_failed", board=board.name, reason=str(error))
 
+    async def _keep_trimming(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.trim_s)
+            for board in self.opened():
+                try:
+                    await self._trimming.trim(board)
+                except StoreUnavailable as error:
+                    log.warning("board.trim_failed", board=board.name, reason=str(error))
 
-async def load_state(store: Store, row: BoardRow) -> State:
-    """Fold the log: the newest checkpoint, then what came after it. Raises StoreDamaged where it does not fold.
 
-    A checkpoint of another shape, left by another version, is passed over: the log alone is the truth.
+def position_gone(position: int, oldest: int) -> ProblemError:
+    """Refuse a position that the log does not reach back to."""
+    sentence = f"The oldest event that is kept is {oldest}."
+    return ProblemError(problem("position_gone", sentence, value=position, oldest=oldest))
+
+
+def kept_after(oldest: int, after: int | None, before: int | None = None) -> int:
+    """Give the position that a read begins after: the one that was asked for, or that before the oldest event.
+
+    Raises ProblemError `position_gone` where what was asked for reaches, or lies, before what is kept.
     """
-    state = State(row.settings)
-    kept = await store.checkpoint(row.name)
-    if kept is not None:
-        try:
-            state = thaw(kept[1], row.settings)
-        except msgspec.DecodeError as error:
-            log.warning("board.checkpoint_unreadable", board=row.name, seq=kept[0], reason=str(error))
+    if after is not None and after < oldest - 1:
+        raise position_gone(after, oldest)
+    if before is not None and 1 < oldest >= before:
+        raise position_gone(before, oldest)
+    return oldest - 1 if after is None else after
+
+
+async def load_state(store: Store, row: BoardRow, upto: int | None = None) -> State:
+    """Fold the log to its head, or to a seq that is kept: the newest checkpoint or base, then what came after it.
+
+    A checkpoint of another shape, left by another version, is passed over: base and log alone are the truth. Raises
+    StoreDamaged where they do not fold.
+    """
     try:
-        await _fold_rest(store, row.name, state)
+        state = await _kept_state(store, row, upto)
+        await _fold_rest(store, row.name, state, upto)
     except (BrokenLog, msgspec.DecodeError) as error:
+        now = await store.board(row.name)
+        if now is not None and now.oldest > row.oldest:
+            return await load_state(store, now, upto)  # another node trimmed the log meanwhile
         msg = f"the log of {row.name} is damaged ({error}): run `board verify`, and put a backup back with `board restore`"
         raise StoreDamaged(msg) from error
     return state
 
 
-async def _fold_rest(store: Store, board: str, state: State) -> None:
+async def _kept_state(store: Store, row: BoardRow, upto: int | None) -> State:
+    kept, base = await store.checkpoint(row.name), await store.base(row.name)
+    if kept is not None and (base is None or kept[0] > base[0]) and (upto is None or kept[0] <= upto):
+        try:
+            return thaw(kept[1], row.settings)
+        except msgspec.DecodeError as error:
+            log.warning("board.checkpoint_unreadable", board=row.name, seq=kept[0], reason=str(error))
+    return State(row.settings) if base is None else thaw(base[1], row.settings)
+
+
+async def _fold_rest(store: Store, board: str, state: State, upto: int | None) -> None:
+    before, limit = (None, REPLAY_PAGE) if upto is None else (upto + 1, LIVE_PAGE)
     more = True
     while more:
-        rows, more = await store.page(board, after=state.seq, limit=REPLAY_PAGE)
+        rows, more = await store.page(board, after=state.seq, before=before, limit=limit)
         replay(state, records_of(rows))
         await asyncio.sleep(0)
 

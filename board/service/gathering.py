@@ -1,7 +1,7 @@
-"""What a snapshot is made of, fetched: a bounded number of notes, through the store's indexes.
+"""What a snapshot is made of, fetched: a bounded number of notes, from memory or through the store's indexes.
 
-The notes that a level chooses from are the same for every reader, and for as long as the level's bound stands, so they
-are kept: a board's readers share them, and only what is the reader's own is fetched for each.
+The notes that a level chooses from are the same for every reader, and for as long as the level's bound stands; those
+since then only become more. So the readers of a board share them, and only what is a reader's own is looked up for each.
 """
 
 from __future__ import annotations
@@ -11,28 +11,31 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from board.core.levels import BOUNDS, TYPES, Bed, Fresh, Holding, Reader
+from board.core.pool import Lines
 from board.core.recent import CORRECTING
 from board.core.selection import Filter
-from board.core.snapshot import BOUNDS, TYPES, Bed, Holding, Material
-from schema.codec import decode_event
+from board.core.snapshot import Material, Stretch
+from board.service.shelf import notes_of
 from schema.events import (
     AboutClaim,
+    AboutNote,
     ClaimExpired,
     ClaimGranted,
     ClaimNarrowed,
     ClaimReleased,
     ClaimTransferred,
-    Note,
     NoteRetracted,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from board.core.pool import Pool
     from board.core.scope import Target
     from board.service.boards import OpenBoard
-    from board.store.contract import Row, Store
-    from schema.events import AnyEvent
+    from board.service.shelf import Shelf
+    from schema.events import AnyEvent, Note
 
 NEWEST: Final = 48
 """How many notes of each type a level chooses from: several times as many as fit into the default budget."""
@@ -46,169 +49,195 @@ SCOPED: Final = 96
 CLAIMS: Final = 16
 """How many of the reader's newest claims tell what it was interested in."""
 
-BEDS_KEPT: Final = 64
+OWN_SUBJECTS: Final = 32
+"""How many of a worker's newest claims, and patches, are looked up: for both ways to read, so that one answer serves both."""
 
-_note: Final = msgspec.json.Decoder(Note).decode
-
-
-class Beds:
-    """The newest notes of each type in a stretch of a log, kept for the boards' newest stretches."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._kept: OrderedDict[tuple[str, int, int, int], Found] = OrderedDict()
-
-    async def newest(self, board: OpenBoard, after: int, through: int) -> Found:
-        """Give them, the newest first of each type; none that was retracted."""
-        # A retraction takes a note out of a stretch that was closed before.
-        key = (board.row.epoch, after, through, board.state.counts.get("note.retracted", 0))
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = await self._read(board, after, through)
-        self._kept.move_to_end(key)
-        while len(self._kept) > BEDS_KEPT:
-            self._kept.popitem(last=False)
-        return found
-
-    async def _read(self, board: OpenBoard, after: int, through: int) -> Found:
-        found = Found()
-        for type_ in TYPES:
-            where = Filter(types=(type_,), notes_only=True, live_only=True)
-            page = await self._store.page(
-                board.name, after=after, before=through + 1, limit=NEWEST, descending=True, where=where
-            )
-            found = found.plus(page)
-        return found
+BEDS_KEPT: Final = 32
+"""How many stretches are kept of a board, for all of its readers and for some scopes; each holds 192 notes at the most."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """Notes that were found; `whole` when none that was looked for is missing."""
+class _Shared(msgspec.Struct, frozen=True):
+    """What a level chooses from for every reader; `whole` when none that was looked for is missing.
 
-    notes: tuple[Note, ...] = ()
-    whole: bool = True
+    `early` is what had become of the notes by then.
+    """
 
-    def plus(self, page: tuple[Sequence[Row], bool]) -> Found:
-        """Add a page of notes, without claims."""
-        rows, more = page
-        notes = tuple(_note(row.body) for row in rows if row.type in TYPES)
-        return Found(self.notes + notes, self.whole and not more)
+    bed: Bed
+    whole: bool
+    early: tuple[AnyEvent, ...]
+
+
+class _Page(msgspec.Struct):
+    """The notes since the levels, up to an event; `key` tells when they must be gathered anew."""
+
+    key: tuple[object, ...]
+    fresh: Fresh
+    early: tuple[AnyEvent, ...]
+    upto: int
 
 
 class Gathering:
-    """Fetches for one reader of one board."""
+    """Fetches for the readers of one board."""
 
-    def __init__(self, store: Store, beds: Beds, board: OpenBoard, worker: str, scope: tuple[Target, ...]) -> None:
-        self._store = store
-        self._beds = beds
+    def __init__(self, board: OpenBoard, shelf: Shelf) -> None:
         self._board = board
-        self._worker = worker
-        self._scope = scope
+        self._shelf = shelf
+        self._lines = Lines()
+        self._beds: OrderedDict[tuple[object, ...], _Shared] = OrderedDict()
+        self._page: _Page | None = None
 
-    async def material(self) -> Material:
-        """Fetch all that a view as of the board's head needs."""
-        head = self._board.state.seq
-        holdings = await self._holdings(head)
+    async def material(self, worker: str, scope: tuple[Target, ...]) -> Material:
+        """Fetch all that a view as of the board's head needs. While memory has it all, the board cannot move meanwhile."""
+        await self._shelf.catch_up()
+        head = self._shelf.window.seq
+        reader = Reader(worker, () if scope else tuple(await self._holdings(worker, head)), scope)
         bounds = [head - head % size for size in BOUNDS]
-        beds: list[Bed] = []
-        whole = True
-        for after, through in zip((0, *bounds), bounds, strict=False):
-            found = await self._bed(after, through, holdings) if through > after else Found()
-            beds.append(Bed(after, through, found.notes))
-            whole &= found.whole
-        fresh = await self._fresh(bounds[-1], head)
-        touching = await self._touching_now(head)
-        seen = {note.seq: note for note in (*(note for bed in beds for note in bed.notes), *fresh.notes, *touching)}
-        history, refuted = await self._history(seen)
+        shared = [await self._bed(scope, after, through) for after, through in zip((0, *bounds), bounds, strict=False)]
+        stretches = tuple([await self._stretch(one.bed, reader) for one in shared])
+        page = await (self._scoped_page(reader, bounds[-1], head) if scope else self._shared_page(bounds[-1], head))
+        pools = (*(one.bed for one in shared), page.fresh)
+        own = {note.seq: note for one in stretches for note in one.own}
+        touching = [note for note in await self._touching_now(reader, head) if not _holds(pools, own, note.seq)]
+        own |= {note.seq: note for note in touching}
+        early = (event for one in (*shared, page) for event in one.early)
+        history, refuted = await self._history(pools, own, early)
         return Material(
             board=self._board.name,
-            worker=self._worker,
+            reader=reader,
             head=head,
-            beds=tuple(beds),
-            fresh=fresh.notes,
+            stretches=stretches,
+            fresh=page.fresh,
             aside=(*touching, *refuted),
-            history=tuple(history),
-            holdings=tuple(holdings),
-            scope=self._scope,
-            whole=whole and fresh.whole,
+            history=history,
+            whole=all(one.whole for one in shared),
+            lines=self._lines,
         )
 
-    async def _bed(self, after: int, through: int, holdings: Sequence[Holding]) -> Found:
-        if self._scope:
-            found = await self._page(after, through, Filter(scope=self._scope), SCOPED)
-        else:
-            found = await self._beds.newest(self._board, after, through)
-        held = tuple(target for one in holdings if one.lasts(through) for target in one.targets)
-        pointed = [Filter(to=self._worker), *([Filter(scope=held)] if held and not self._scope else [])]
-        notes = {note.seq: note for note in found.notes}
-        for where in pointed:
-            more = await self._page(after, through, where, POINTED)
-            notes |= {note.seq: note for note in more.notes}
-        return Found(tuple(notes.values()), found.whole)
+    def _targets(self, scope: tuple[str, ...]) -> tuple[Target, ...]:
+        return self._board.state.targets(scope)
 
-    async def _fresh(self, after: int, head: int) -> Found:
-        wheres = [Filter(scope=self._scope), Filter(to=self._worker)] if self._scope else [Filter()]
-        notes: dict[int, Note] = {}
-        for where in wheres:
-            found = await self._page(after, head, where, BOUNDS[-1])
-            notes |= {note.seq: note for note in found.notes}
-        return Found(tuple(notes[seq] for seq in sorted(notes)))
+    @property
+    def _version(self) -> tuple[int, int]:
+        return self._shelf.window.since, self._shelf.removals
 
-    async def _touching_now(self, head: int) -> tuple[Note, ...]:
-        leases = self._board.state.leases_of(self._worker)
-        held = tuple(target for lease in leases for target in self._board.state.targets(lease.scope))
-        if not held or self._scope:
+    # --- the levels --------------------------------------------------------------------------------------------------
+
+    async def _bed(self, scope: tuple[Target, ...], after: int, through: int) -> _Shared:
+        """What every reader's level chooses from in a stretch."""
+        key = (scope, after, through, *self._version)
+        shared = self._beds.get(key)
+        if shared is None:
+            shared = self._beds[key] = await self._made_bed(scope, after, through)
+        self._beds.move_to_end(key)
+        while len(self._beds) > BEDS_KEPT:
+            self._beds.popitem(last=False)
+        return shared
+
+    async def _made_bed(self, scope: tuple[Target, ...], after: int, through: int) -> _Shared:
+        wheres, limit = ([_live(scope=scope)], SCOPED) if scope else ([_live(types=(one,)) for one in TYPES], NEWEST)
+        pages = [await self._shelf.newest(where, after, through, limit) for where in wheres] if through > after else []
+        bed = Bed(after, through, (note for page in pages for note in notes_of(page.records)), self._targets)
+        return _Shared(bed, all(page.whole for page in pages), await self._early(bed))
+
+    async def _early(self, pool: Pool) -> tuple[AnyEvent, ...]:
+        return tuple(record.event for record in await self._shelf.about(pool.notes))
+
+    async def _stretch(self, bed: Bed, reader: Reader) -> Stretch:
+        """A stretch with the notes that are addressed to the reader, or touch what it held at the end of it."""
+        if bed.through == bed.after:
+            return Stretch(bed)
+        held = () if reader.scope else reader.interests(bed.through)
+        wheres = [_live(to=reader.worker), *([_live(scope=held)] if held else [])]
+        pages = [await self._shelf.newest(where, bed.after, bed.through, POINTED) for where in wheres]
+        own = {note.seq: note for page in pages for note in notes_of(page.records) if note.seq not in bed.notes}
+        return Stretch(bed, tuple(own.values()))
+
+    # --- the page ----------------------------------------------------------------------------------------------------
+
+    async def _shared_page(self, after: int, head: int) -> _Page:
+        """The notes since the levels, for every reader: those that came since the last one asked are added."""
+        page, key = self._page, (after, *self._version)
+        if page is None or page.key != key or page.upto > head:
+            page = self._page = await self._made_page(key, after, head, [_live()])
+        elif page.upto < head:
+            for note in reversed(notes_of(self._shelf.window.newest(_live(), page.upto, head, BOUNDS[-1]))):
+                page.fresh.add(note)
+            page.upto = head
+        return page
+
+    async def _scoped_page(self, reader: Reader, after: int, head: int) -> _Page:
+        return await self._made_page((), after, head, [_live(scope=reader.scope), _live(to=reader.worker)])
+
+    async def _made_page(self, key: tuple[object, ...], after: int, head: int, wheres: Sequence[Filter]) -> _Page:
+        pages = [await self._shelf.newest(where, after, head, BOUNDS[-1]) for where in wheres]
+        notes = {note.seq: note for page in pages for note in notes_of(page.records)}
+        fresh = Fresh(after, (notes[seq] for seq in sorted(notes)), self._targets)
+        return _Page(key, fresh, await self._early(fresh), head)
+
+    # --- what is beside them -----------------------------------------------------------------------------------------
+
+    async def _touching_now(self, reader: Reader, head: int) -> tuple[Note, ...]:
+        leases = self._board.state.leases_of(reader.worker)
+        held = tuple(target for lease in leases for target in self._targets(lease.scope))
+        if not held or reader.scope:
             return ()
-        return (await self._page(0, head, Filter(scope=held), POINTED)).notes
+        return notes_of((await self._shelf.newest(_live(scope=held), 0, head, POINTED)).records)
 
-    async def _page(self, after: int, through: int, where: Filter, limit: int) -> Found:
-        where = msgspec.structs.replace(where, types=TYPES, notes_only=True, live_only=True)
-        page = await self._store.page(
-            self._board.name, after=after, before=through + 1, limit=limit, descending=True, where=where
-        )
-        return Found().plus(page)
+    async def _history(
+        self, pools: Sequence[Pool], own: Mapping[int, Note], early: Iterable[AnyEvent]
+    ) -> tuple[tuple[AnyEvent, ...], list[Note]]:
+        """What became of the notes, and the live notes that these refute and that are not among them."""
+        speaking = (*(note for pool in pools for note in pool.speaking), *own.values())
+        corrected = {ref.seq for note in speaking for ref in note.refs if ref.rel in CORRECTING}
+        refuted = {seq for seq in corrected if not _holds(pools, own, seq)}
+        late = (record.event for pool in pools for record in self._shelf.window.fates(pool.notes))
+        about = [record.event for record in await self._shelf.about({*own, *refuted})] if own or refuted else []
+        gone = {event.note for event in about if isinstance(event, NoteRetracted)}
+        found = await self._shelf.rows(refuted - gone) if refuted - gone else {}
+        history = {event.seq: event for event in (*early, *late, *about) if isinstance(event, AboutNote)}
+        notes = [note for note in notes_of(found.values()) if note.type in TYPES]
+        return tuple(history[seq] for seq in sorted(history)), notes
 
-    async def _history(self, notes: dict[int, Note]) -> tuple[list[AnyEvent], list[Note]]:
-        """The events about the notes, and the live notes that these refute and that are not among them."""
-        refuted = {ref.seq for note in notes.values() for ref in note.refs if ref.rel in CORRECTING} - notes.keys()
-        asked = notes.keys() | refuted
-        rows = await self._store.about(self._board.name, asked) if asked else []
-        events = [decode_event(row.body) for row in rows]
-        gone = {event.note for event in events if isinstance(event, NoteRetracted)}
-        found = await self._store.rows(self._board.name, refuted - gone) if refuted - gone else {}
-        return events, [_note(row.body) for row in found.values() if row.type in TYPES]
-
-    async def _holdings(self, head: int) -> list[Holding]:
+    async def _holdings(self, worker: str, head: int) -> list[Holding]:
         """What the reader held, and when, by its newest claims and those that it has now."""
-        if self._scope:
+        where = Filter(types=("CLAIM",), author=worker, notes_only=True)
+        claims = {
+            record.seq: record for record in (await self._shelf.newest(where, 0, head, OWN_SUBJECTS)).records[:CLAIMS]
+        }
+        given = [lease.claim for lease in self._board.state.leases_of(worker) if lease.claim not in claims]
+        if given:
+            claims |= await self._shelf.rows(given)
+        if not claims:
             return []
-        where = Filter(types=("CLAIM",), author=self._worker, notes_only=True)
-        page, _ = await self._store.page(self._board.name, before=head + 1, limit=CLAIMS, descending=True, where=where)
-        leases = {lease.claim for lease in self._board.state.leases_of(self._worker)}
-        given = await self._store.rows(self._board.name, leases - {row.seq for row in page})
-        claims = {row.seq: _note(row.body) for row in (*page, *given.values())}
-        rows = await self._store.about(self._board.name, claims) if claims else []
-        events = [decode_event(row.body) for row in rows if row.kind in _MOVING]
-        return [one for claim in claims.values() for one in self._lives(claim, events)]
+        events: dict[int, list[AboutClaim]] = {claim: [] for claim in claims}
+        for record in await self._shelf.about(claims):
+            if isinstance(record.event, _MOVING):
+                events[record.event.claim].append(record.event)
+        return [one for claim in notes_of(claims.values()) for one in self._lives(worker, claim, events[claim.seq])]
 
-    def _lives(self, claim: Note, events: Iterable[AnyEvent]) -> list[Holding]:
-        """The stretches in which the reader held a claim, each with what it held then."""
+    def _lives(self, worker: str, claim: Note, events: Iterable[AboutClaim]) -> list[Holding]:
+        """The stretches in which a worker held a claim, each with what it held then."""
         holder, scope = claim.author, claim.scope
         since = claim.seq if claim.state != "waiting" else None
         held: list[Holding] = []
         for event in events:
-            if not isinstance(event, AboutClaim) or event.claim != claim.seq:
-                continue
-            if since is not None and holder == self._worker:
-                held.append(Holding(since, event.seq, self._board.state.targets(scope)))
+            if since is not None and holder == worker:
+                held.append(Holding(since, event.seq, self._targets(scope)))
             holder = event.holder
             scope = event.scope if isinstance(event, ClaimNarrowed) else scope
             since = None if isinstance(event, (ClaimReleased, ClaimExpired)) else event.seq
-        if since is not None and holder == self._worker:
-            held.append(Holding(since, None, self._board.state.targets(scope)))
+        if since is not None and holder == worker:
+            held.append(Holding(since, None, self._targets(scope)))
         return held
 
 
-_MOVING: Final = frozenset(
-    str(kind.__struct_config__.tag)
-    for kind in (ClaimGranted, ClaimNarrowed, ClaimReleased, ClaimExpired, ClaimTransferred)
-)
+def _live(*, types: tuple[str, ...] = TYPES, to: str = "", scope: tuple[Target, ...] = ()) -> Filter:
+    """Ask for notes that stand on levels and the page."""
+    return Filter(types=types, to=to, scope=scope, notes_only=True, live_only=True)
+
+
+def _holds(pools: Iterable[Pool], own: Mapping[int, Note], seq: int) -> bool:
+    return seq in own or any(seq in pool.notes for pool in pools)
+
+
+_MOVING: Final = (ClaimGranted, ClaimNarrowed, ClaimReleased, ClaimExpired, ClaimTransferred)

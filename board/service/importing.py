@@ -18,7 +18,8 @@ from schema.codes import ProblemError, problem
 
 PIECE_EVENTS: Final = 1000
 SPOOL_BYTES: Final = 8_388_608
-LINE_BYTES: Final = 4_194_304
+LINE_BYTES: Final = 67_108_864
+"""The most of one line: a header may hold the state of 20,000 claims and 65,536 texts."""
 
 Append = Callable[[list[Record]], Awaitable[None]]
 
@@ -53,6 +54,14 @@ def _records(file: IO[bytes], reader: Reader) -> Iterable[Record]:
             yield record
 
 
+def base_of(file: IO[bytes], row: BoardRow) -> State | None:
+    """Give the state that the log of a checked export begins with; None where that is its very beginning."""
+    reader = Reader(State(row.settings))
+    file.seek(0)
+    reader.take(file.readline(LINE_BYTES))
+    return reader.state if reader.state.seq else None
+
+
 async def store_all(file: IO[bytes], row: BoardRow, append: Append) -> None:
     """Hand over the records of a checked export, piece by piece."""
     piece: list[Record] = []
@@ -72,6 +81,10 @@ async def import_into_store(store: Store, board: str, file: IO[bytes]) -> State:
         raise ProblemError(problem("board_not_found", f"There is no board {board!r}.", value=board))
     refuse_unless_empty(row.name, row.head)
     state = check(file, row)
+    base = base_of(file, row)
+    if base is not None:
+        async with store.begin(board, 0) as transaction:
+            await transaction.begin_at(base.seq, base.freeze())
 
     async def append(records: list[Record]) -> None:
         async with store.begin(board, records[0].seq - 1) as transaction:

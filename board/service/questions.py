@@ -41,9 +41,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NotesQuery(Question, frozen=True, kw_only=True):
-    """A page of notes."""
+    """A page of notes, from the oldest that is kept where no `after` is given."""
 
-    after: Seq = 0
+    after: Seq | None = None
     before: Seq | None = None
     limit: Limit = 100
     order: Literal["asc", "desc"] = "asc"
@@ -55,9 +55,9 @@ class NotesQuery(Question, frozen=True, kw_only=True):
 
 
 class EventsQuery(Question, frozen=True, kw_only=True):
-    """A page of events of every kind."""
+    """A page of events of every kind, from the oldest that is kept where no `after` is given."""
 
-    after: Seq = 0
+    after: Seq | None = None
     before: Seq | None = None
     limit: Limit = 100
     order: Literal["asc", "desc"] = "asc"
@@ -115,9 +115,9 @@ class SearchQuery(Question, frozen=True, kw_only=True):
 
 
 class ExportQuery(Question, frozen=True, kw_only=True):
-    """A part of the log, or all of it."""
+    """A part of the log, or all of it that is kept."""
 
-    after: Seq = 0
+    after: Seq | None = None
     before: Seq | None = None
 
 

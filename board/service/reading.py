@@ -1,7 +1,7 @@
 """What a worker reads: what it has not acknowledged, and the prompt view of a board.
 
-The core decides what is shown; this fetches what the core needs from the hub's tail, from memory and through the
-store's indexes, never by reading the whole log.
+The core decides what is shown; this fetches what the core needs from memory, and where that does not reach back through
+the store's indexes, never by reading the whole log.
 """
 
 from __future__ import annotations
@@ -10,28 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from board.core.recent import Recent, correction
+from board.core.recent import correction
 from board.core.selection import Filter
 from board.core.snapshot import Snapshot, snapshot
-from board.core.unread import Block, Item, Ranked, Rides, Standing, block_of, fit, left_out, rank
-from board.service.gathering import Beds, Gathering
+from board.core.unread import Block, Item, Rides, Standing, block_of, fit, left_out, rank
+from board.service.acks import AckBook
+from board.service.gathering import OWN_SUBJECTS, Gathering
+from board.service.shelf import Reach, Shelf
 from board.service.views import counted
 from board.store.contract import Acks
-from schema.codec import decode_event
 from schema.events import AboutNote
 from schema.notes import NOTE_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
+    from board.core.history import Record
     from board.core.scope import Target
     from board.service.boards import OpenBoard
     from board.service.questions import UnreadQuery
-    from board.store.contract import Row, Store
+    from board.store.contract import Store
     from schema.events import AnyEvent
-
-PRIMED_EVENTS: Final = 4096
-"""How many of the newest events are looked at when a board is first read from: the rest of the log is found by index."""
 
 PAGE_ROWS: Final = 256
 
@@ -44,46 +43,60 @@ RECENT_NOTES: Final = 256
 POINTED_NOTES: Final = 64
 """How many of the newest unread notes are looked for that are addressed to a worker, or touch its claims."""
 
-OWN_SUBJECTS: Final = 32
-"""How many of a worker's newest claims, and patches, are looked up for events older than what is known in memory."""
-
-GATHERINGS: Final = 3
-"""How often a view is fetched again because the board moved; after that, claims may be some notes ahead."""
+GATHERINGS: Final = 5
+"""How often a view is fetched again because the board moved while the store was asked; what it said is kept, so that the
+second time is the last one. After that, claims may be some notes ahead."""
 
 OWN_KEPT: Final = 4096
 """Of how many readers it is kept how much they wrote before what is known in memory."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What was found unread: ranked; `complete` when there is nothing older that was not looked at."""
+    """What was found unread; `complete` when there is nothing older that was not looked at."""
 
-    ranked: list[Ranked]
+    items: list[Item]
     complete: bool
 
 
-class Reading:
-    """The reads of all boards of one process."""
+_REACH: Final = Reach()
 
-    def __init__(self, store: Store) -> None:
+
+class _Desk(msgspec.Struct, frozen=True):
+    """What the reads of one board are made with."""
+
+    shelf: Shelf
+    gathering: Gathering
+
+
+class Reading:
+    """The reads of all boards of one process. `alone` says that no other node writes to the store."""
+
+    def __init__(self, store: Store, *, alone: bool, reach: Reach = _REACH) -> None:
         self._store = store
-        self._recents: dict[str, Recent] = {}
+        self._reach = reach
+        self._desks: dict[str, _Desk] = {}
+        self._acks = AckBook(store, alone=alone)
         self._rides = Rides()
-        self._beds = Beds(store)
         self._own: dict[tuple[str, str], tuple[int, dict[str, int] | None]] = {}
+
+    async def ack(self, board: OpenBoard, worker: str, *, through: int | None, seqs: Collection[int]) -> Acks:
+        """Acknowledge, durable on return; acknowledging twice changes nothing. Gives what is acknowledged now."""
+        return await self._acks.ack(board.name, worker, through=through, seqs=seqs)
 
     async def unread(self, board: OpenBoard, worker: str, query: UnreadQuery) -> dict[str, Any]:
         """What the worker has not acknowledged, the most relevant first, within `limit` and `budget_tokens`."""
-        standing = _standing(board, worker, await self._store.acks(board.name, worker))
-        recent = await self.recent(board)
-        head = recent.seq
-        counts, exact = await self._counts(board, recent, standing)
-        found = await self._find(board, recent, standing, head, newest=RECENT_NOTES)
-        shown = fit(found.ranked, limit=query.limit, budget_tokens=query.budget_tokens)
-        omitted = left_out({} if found.complete else counts, found.ranked, shown.items)
+        standing = _standing(board, worker, await self._acks.of(board.name, worker))
+        shelf = await self._shelf(board)
+        head = shelf.window.seq
+        counts, exact = await self._counts(board, shelf, standing)
+        found = await self._find(board, shelf, standing, newest=RECENT_NOTES)
+        ranked = rank(found.items, standing, board.spell)
+        shown = fit(ranked, limit=query.limit, budget_tokens=query.budget_tokens)
+        omitted = left_out({} if found.complete else counts, ranked, shown.items)
         return {
             "notes": [msgspec.Raw(one.item.body) for one in shown.items],
             "omitted": counted(omitted, exact=exact or found.complete, too_large=shown.too_large),
-            "urgent": sum(one.urgent for one in found.ranked),
+            "urgent": sum(one.urgent for one in ranked),
             "through": head,
             "head": head,
             "epoch": board.row.epoch,
@@ -91,10 +104,10 @@ class Reading:
 
     async def urgent_block(self, board: OpenBoard, worker: str) -> Block | None:
         """The worker's urgent unread notes as a framed text, each at most three times; None where there is none."""
-        standing = _standing(board, worker, await self._store.acks(board.name, worker))
-        recent = await self.recent(board)
-        found = await self._find(board, recent, standing, recent.seq, newest=0)
-        riding = [one for one in found.ranked if one.urgent and self._rides.may(board.name, worker, one.item.seq)]
+        standing = _standing(board, worker, await self._acks.of(board.name, worker))
+        shelf = await self._shelf(board)
+        found = await self._find(board, shelf, standing, newest=0, rides_only=True)
+        riding = [one for one in rank(found.items, standing, board.spell) if one.urgent]
         block = block_of(riding)
         if block is not None:
             self._rides.count(board.name, worker, block.seqs)
@@ -102,108 +115,107 @@ class Reading:
 
     async def unread_counts(self, board: OpenBoard) -> dict[str, dict[str, Any]]:
         """How much each worker of a board has not acknowledged: `unread`, and `unread_at_least` where it may be more."""
-        recent = await self.recent(board)
+        shelf = await self._shelf(board)
         acks = await self._store.all_acks(board.name)
         counts: dict[str, dict[str, Any]] = {}
         for worker in board.presence.names:
             standing = _standing(board, worker, acks.get(worker, Acks()))
-            notes, exact = await self._counts(board, recent, standing, deep=False)
-            events = sum(not standing.acked(seq) for seq in recent.concerning(worker, standing.through))
+            notes, exact = await self._counts(board, shelf, standing, deep=False)
+            events = sum(not standing.acked(seq) for seq in shelf.recent.concerning(worker, standing.through))
             told: dict[str, Any] = {"unread": sum(notes.values()) + events}
             counts[worker] = told if exact else told | {"unread_at_least": True}
         return counts
 
-    async def recent(self, board: OpenBoard) -> Recent:
-        """The index of a board's newest events, brought up to its head."""
-        recent = self._recents.get(board.name)
-        if recent is None or board.state.seq - recent.seq > PRIMED_EVENTS:
-            recent = self._recents[board.name] = Recent(max(0, board.state.seq - PRIMED_EVENTS))
-        while recent.seq < board.state.seq:
-            events = await self._events_after(board, recent.seq)
-            authors = await self._authors(board, [seq for event in events if (seq := recent.unknown_subject(event))])
-            for event in events:
-                if event.seq == recent.seq + 1:  # another reader may have been quicker while the log was read
-                    recent.add(event, authors.get(event.note, "") if isinstance(event, AboutNote) else "")
-        return recent
+    async def _shelf(self, board: OpenBoard) -> Shelf:
+        """What is known of a board, brought up to its head."""
+        shelf = self._desk(board).shelf
+        await shelf.catch_up()
+        return shelf
 
-    async def _events_after(self, board: OpenBoard, seq: int) -> Sequence[AnyEvent]:
-        tail = board.channel.tail
-        if tail.reaches <= seq < tail.head:
-            return [record.event for record in tail.after(seq, limit=PRIMED_EVENTS)]
-        rows, _ = await self._store.page(board.name, after=seq, limit=1000)
-        return [decode_event(row.body) for row in rows]
+    def _desk(self, board: OpenBoard) -> _Desk:
+        desk = self._desks.get(board.name)
+        if desk is None:
+            shelf = Shelf(self._store, board, self._reach)
+            desk = self._desks[board.name] = _Desk(shelf, Gathering(board, shelf))
+        return desk
 
-    async def _authors(self, board: OpenBoard, seqs: Collection[int]) -> dict[int, str]:
-        if not seqs:
-            return {}
-        return {seq: row.author for seq, row in (await self._store.rows(board.name, seqs)).items()}
+    async def _find(
+        self, board: OpenBoard, shelf: Shelf, standing: Standing, *, newest: int, rides_only: bool = False
+    ) -> Found:
+        """Fetch what may be unread now: all that may be urgent, and the `newest` of the rest.
 
-    async def _find(self, board: OpenBoard, recent: Recent, standing: Standing, head: int, *, newest: int) -> Found:
-        """Fetch what may be unread up to `head`: all that is urgent, and the `newest` of the rest."""
-        rows = await self._pointed(board, recent, standing)
+        With `rides_only` what has ridden along often enough is left out.
+        """
+        head = shelf.window.seq
+        found = await self._pointed(board, shelf, standing)
         addressed = Filter(to=standing.worker, notes_only=True, live_only=True)
-        await self._collect(board, standing, head, addressed, POINTED_NOTES, rows)
+        await self._collect(shelf, standing, head, addressed, POINTED_NOTES, found)
         if standing.claims:
             touching = Filter(scope=standing.claims, notes_only=True, live_only=True)
-            await self._collect(board, standing, head, touching, POINTED_NOTES, rows)
-        complete = bool(newest) and await self._collect(board, standing, head, _LIVE_NOTES, newest, rows)
-        items = await self._items(board, recent, standing, [row for row in rows.values() if row.seq <= head])
-        return Found(rank(items, standing, board.spell), complete)
+            await self._collect(shelf, standing, head, touching, POINTED_NOTES, found)
+        complete = bool(newest) and await self._collect(shelf, standing, head, _LIVE_NOTES, newest, found)
+        records = [record for record in found.values() if record.seq <= head]
+        if rides_only:
+            records = [record for record in records if self._rides.may(board.name, standing.worker, record.seq)]
+        return Found(await self._items(shelf, standing, records), complete)
 
+    @staticmethod
     async def _collect(
-        self, board: OpenBoard, standing: Standing, head: int, where: Filter, wanted: int, rows: dict[int, Row]
+        shelf: Shelf, standing: Standing, head: int, where: Filter, wanted: int, found: dict[int, Record]
     ) -> bool:
         """Add the newest unread notes of others that the filter keeps; tell whether these are all there are."""
-        before = head + 1
-        count = 0
+        through, rows, count = head, wanted, 0
         for _ in range(PAGES):
-            page, more = await self._store.page(
-                board.name, after=standing.through, before=before, limit=PAGE_ROWS, descending=True, where=where
-            )
-            unread = [row for row in page if row.author != standing.worker and not standing.acked(row.seq)]
+            page = await shelf.newest(where, standing.through, through, rows)
+            unread = [
+                one for one in page.records if one.event.author != standing.worker and not standing.acked(one.seq)
+            ]
             taken = unread[: wanted - count]
-            rows |= {row.seq: row for row in taken}
+            found |= {record.seq: record for record in taken}
             count += len(taken)
             if len(taken) < len(unread):
                 return False
-            if not more:
+            if page.whole:
                 return True
-            before = page[-1].seq
+            through, rows = page.records[-1].seq - 1, PAGE_ROWS
         return False
 
-    async def _pointed(self, board: OpenBoard, recent: Recent, standing: Standing) -> dict[int, Row]:
+    async def _pointed(self, board: OpenBoard, shelf: Shelf, standing: Standing) -> dict[int, Record]:
         """The events that concern the worker, and the notes that may take back what it knows."""
-        through, known = standing.through, recent.concerning(standing.worker, standing.through)
-        corrections = [
-            one.seq
-            for one in recent.corrections(through)
-            if any(_may_count(recent, standing, target) for target in one.targets)
-        ]
-        seqs = {seq for seq in (*known[-PAGE_ROWS:], *corrections[-POINTED_NOTES:]) if not standing.acked(seq)}
-        rows = await self._store.rows(board.name, seqs) if seqs else {}
-        return rows if through >= recent.since else rows | await self._history(board, standing, recent.since)
+        recent, through = shelf.recent, standing.through
+        known = recent.concerning(standing.worker, through)[-PAGE_ROWS:]
+        corrections = recent.corrections(standing.worker, through, standing.seqs, limit=POINTED_NOTES)
+        found = await shelf.rows({seq for seq in (*known, *corrections) if not standing.acked(seq)})
+        if through < recent.since:
+            found |= await self._history(board, shelf, standing)
+        return found
 
-    async def _history(self, board: OpenBoard, standing: Standing, before: int) -> dict[int, Row]:
+    @staticmethod
+    async def _history(board: OpenBoard, shelf: Shelf, standing: Standing) -> dict[int, Record]:
         """The events about the worker's newest claims and patches, where they are older than what memory knows."""
+        before = shelf.recent.since
         subjects = {lease.claim for lease in board.state.leases_of(standing.worker)}
         for type_ in ("CLAIM", "PATCH_SUMMARY"):
             where = Filter(types=(type_,), author=standing.worker, notes_only=True)
-            page, _ = await self._store.page(board.name, limit=OWN_SUBJECTS, descending=True, where=where)
-            subjects |= {row.seq for row in page}
-        about = await self._store.about(board.name, subjects) if subjects else []
-        return {row.seq: row for row in about if standing.through < row.seq <= before}
+            page = await shelf.newest(where, 0, shelf.window.seq, OWN_SUBJECTS)
+            subjects |= {record.seq for record in page.records}
+        about = await shelf.about(subjects)
+        return {record.seq: record for record in about if standing.through < record.seq <= before}
 
-    async def _items(self, board: OpenBoard, recent: Recent, standing: Standing, rows: Sequence[Row]) -> list[Item]:
-        events = [(decode_event(row.body), row.body) for row in rows]
-        subjects = {subject for event, _ in events for subject in _subjects(event)}
-        authors = await self._authors(board, [seq for seq in subjects if recent.author(seq) is None])
-        authors |= {seq: author for seq in subjects if (author := recent.author(seq)) is not None}
-        return [_item(event, body, authors, standing.worker) for event, body in events]
+    @staticmethod
+    async def _items(shelf: Shelf, standing: Standing, records: Iterable[Record]) -> list[Item]:
+        told = [(record, _subjects(record.event)) for record in records]
+        asked = {subject for _, subjects in told for subject in subjects}
+        authors = {seq: author for seq in asked if (author := shelf.recent.author(seq)) is not None}
+        unknown = await shelf.rows(asked - authors.keys())
+        authors |= {seq: record.event.author for seq, record in unknown.items()}
+        return [_item(record, authors, standing.worker) for record, _ in told]
 
     async def _counts(
-        self, board: OpenBoard, recent: Recent, standing: Standing, *, deep: bool = True
+        self, board: OpenBoard, shelf: Shelf, standing: Standing, *, deep: bool = True
     ) -> tuple[dict[str, int], bool]:
         """Count the unread notes by type, and tell whether that is exact; it is a lower bound where it is not."""
+        recent = shelf.recent
         counts = recent.unread(standing.worker, standing.through, standing.seqs)
         if standing.through >= recent.since:
             return counts, True
@@ -243,23 +255,19 @@ class Reading:
 
     async def snapshot(self, board: OpenBoard, worker: str, scope: tuple[Target, ...], budget_tokens: int) -> Snapshot:
         """The prompt view of a board for a worker, as of its head. The same log and arguments give the same bytes."""
-        gathering = Gathering(self._store, self._beds, board, worker, scope)
-        material = await gathering.material()
+        gathering = self._desk(board).gathering
+        material = await gathering.material(worker, scope)
         for _ in range(GATHERINGS - 1):
             if material.head == board.state.seq:
                 break
-            material = await gathering.material()
+            material = await gathering.material(worker, scope)
         return snapshot(material, board.state, budget_tokens=budget_tokens)
 
 
 def _standing(board: OpenBoard, worker: str, acks: Acks) -> Standing:
     held = (lease for lease in board.state.leases_of(worker) if lease.state == "held")
     claims = tuple({target.text: target for lease in held for target in board.state.targets(lease.scope)}.values())
-    return Standing(worker, acks.through, acks.seqs, claims)
-
-
-def _may_count(recent: Recent, standing: Standing, target: int) -> bool:
-    return standing.acked(target) or recent.author(target) in (None, standing.worker)
+    return Standing(worker, max(acks.through, board.oldest - 1), acks.seqs, claims)
 
 
 def _subjects(event: AnyEvent) -> tuple[int, ...]:
@@ -267,11 +275,12 @@ def _subjects(event: AnyEvent) -> tuple[int, ...]:
     return (*((event.note,) if isinstance(event, AboutNote) else ()), *(found.targets if found else ()))
 
 
-def _item(event: AnyEvent, body: bytes, authors: Mapping[int, str], worker: str) -> Item:
+def _item(record: Record, authors: Mapping[int, str], worker: str) -> Item:
+    event = record.event
     subject = authors.get(event.note, "") if isinstance(event, AboutNote) else ""
     found = correction(event)
     own = found is not None and any(authors.get(target) == worker for target in found.targets)
-    return Item(event, body, subject, own)
+    return Item(event, record.body, subject, own)
 
 
 _LIVE_NOTES: Final = Filter(notes_only=True, live_only=True)

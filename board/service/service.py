@@ -27,8 +27,8 @@ from board.core.step import StoredBatch
 from board.core.words import parse
 from board.service import importing, views
 from board.service.access import Access, Identity, check_board, needs
-from board.service.boards import Boards, OpenBoard
-from board.service.quotas import Quotas
+from board.service.boards import Boards, OpenBoard, kept_after
+from board.service.quotas import Hasty, Quotas
 from board.service.reading import Reading
 from board.service.waiting import Waiting
 from board.store.contract import BoardExists, StoreDamaged, StoreFull, StoreUnavailable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from board.core.unread import Block
     from board.service import questions
     from board.service.clock import Clock
-    from board.service.neighbours import Neighbours, Nodes
+    from board.service.neighbours import Nodes
     from board.settings import ServerSettings
     from board.store.contract import BoardRow, Row, Store
     from schema.notes import Batch, Draft
@@ -84,7 +84,7 @@ class Service:
         self._nodes = nodes
         self.quotas = Quotas(settings, self.access)
         self._store = store
-        self._reading = Reading(store)
+        self._reading = Reading(store, alone=nodes is None)
         self._waiting = Waiting(store)
         self._stopping = asyncio.Event()
         self._refresh: asyncio.Task[None] | None = None
@@ -150,7 +150,7 @@ class Service:
         on in the log anyway.
 
         Raises ProblemError `forbidden` for a board that is not the caller's, `board_not_found`, `invalid_parameter`
-        for a root that cannot be one.
+        for a root that cannot be one, `too_many_workers` for a worker that the board does not know and has no room for.
         """
         self.access.check(who)
         check_board(who, board)
@@ -158,10 +158,13 @@ class Service:
             raise ProblemError(problem("board_not_found", f"{board[:80]!r} is no board's name.", value=board[:80]))
         opened = await self._open(board)
         await opened.let_time_pass()
+        is_new = who.worker not in opened.presence.names
+        if is_new:
+            await self._meet(opened, who.worker)
         now_us = self.clock.now_us()
-        is_new = opened.presence.seen(who.worker, now_us)
-        if opened.neighbours is not None:
-            await self._follow(opened.neighbours, fresh=fresh, meet=is_new)
+        opened.presence.seen(who.worker, now_us)
+        if opened.neighbours is not None and fresh:
+            await opened.neighbours.freshen()
         if root is not None:
             self._register(opened, who, root)
         if is_new:
@@ -171,12 +174,16 @@ class Service:
         self.access.check(who)  # it may have ended while the board was opened
         return opened
 
-    @staticmethod
-    async def _follow(neighbours: Neighbours, *, fresh: bool, meet: bool) -> None:
-        if meet:
-            await neighbours.meet()  # the worker may have registered its root on another node
-        if fresh:
-            await neighbours.freshen()
+    async def _meet(self, board: OpenBoard, worker: str) -> None:
+        """Make room for a worker that this node never saw; another may know it, and the root that it registered."""
+        if board.neighbours is not None:
+            await board.neighbours.meet()
+        limit = self.settings.board_workers
+        if not board.presence.has_room(worker, limit):
+            board.presence.refused += 1
+            sentence = f"{board.name} remembers {limit} workers, and {worker} is none of them."
+            facts = {"value": worker, "limit": limit, "setting": "board_workers"}
+            raise ProblemError(problem("too_many_workers", sentence, **facts))
 
     async def _open(self, board: str) -> OpenBoard:
         try:
@@ -252,10 +259,14 @@ class Service:
         return Post(who.asker(board.presence.root_of(who.worker)), draft, digest_of(draft))
 
     async def _submit(self, board: OpenBoard, command: Command) -> Stored | Done | StoredBatch:
-        with self.quotas.writing(board, command):
-            answer = await board.writer.submit(command)
-            if isinstance(answer, Problem) and answer.code == "unknown_recipient" and await board.knows_more():
+        try:
+            with self.quotas.writing(board, command):
                 answer = await board.writer.submit(command)
+                if isinstance(answer, Problem) and answer.code == "unknown_recipient" and await board.knows_more():
+                    answer = await board.writer.submit(command)
+        except Hasty as refusal:
+            await asyncio.sleep(refusal.hold_s)
+            raise
         if isinstance(answer, Problem):
             raise ProblemError(await self._completed(board, command, answer))
         return answer
@@ -272,7 +283,7 @@ class Service:
                 return answer
 
     async def _ended_facts(self, board: OpenBoard, claim: int) -> dict[str, Any]:
-        rows = await self._guarded(self._store.rows(board.name, [claim]))
+        rows = await self._note_rows(board, [claim])
         note = msgspec.json.decode(rows[claim].body, type=views.ClaimNote)
         targets = board.state.targets(note.scope)
         entries = claims.conflicts_with(board.state, "", targets, self.clock.now_us())
@@ -280,19 +291,24 @@ class Service:
         return {"conflicts": entries, **views.ending_of(history)}
 
     async def _notes_written(self, board: OpenBoard, answers: Sequence[Stored]) -> list[dict[str, Any]]:
-        recent = (board.channel.tail.record(stored.seq) for stored in answers)
-        found = {record.seq: (record.event.at, record.body) for record in recent if record is not None}
-        missing = [stored.seq for stored in answers if stored.seq not in found]
-        if missing:
-            rows = await self._guarded(self._store.rows(board.name, missing))
-            found |= {seq: (views.at_of(row.body), row.body) for seq, row in rows.items()}
-        return [self._written(board, stored, *found[stored.seq]) for stored in answers]
+        tail = board.channel.tail
+        recent = [tail.record(stored.seq) for stored in answers]
+        older = [stored.seq for stored, record in zip(answers, recent, strict=True) if record is None]
+        rows = await self._note_rows(board, older) if older else {}
+        return [
+            self._written(board, stored, record.event.at, record.body)
+            if record is not None
+            else self._written(board, stored, views.at_of(rows[stored.seq].body), rows[stored.seq].body)
+            for stored, record in zip(answers, recent, strict=True)
+        ]
 
     def _written(self, board: OpenBoard, stored: Stored, at: str, body: bytes) -> dict[str, Any]:
         reply: dict[str, Any] = {"seq": stored.seq, "at": at, "note": msgspec.Raw(body)}
+        if not (stored.duplicate or stored.claim):
+            return reply
         if stored.duplicate:
             reply["duplicate"] = True
-        claim = stored.claim or (self._claim_now(board, stored.seq) if stored.duplicate else None)
+        claim = stored.claim or self._claim_now(board, stored.seq)
         if claim is not None:
             reply["claim"] = claim
         return reply
@@ -316,7 +332,7 @@ class Service:
 
     async def _related(self, board: OpenBoard, targets: Sequence[Target]) -> list[msgspec.Raw]:
         rows = await self._guarded(self._store.overlapping(board.name, targets, _RELATED_TYPES, limit=RELATED_LIMIT))
-        return [msgspec.Raw(row.body) for row in rows]
+        return [msgspec.Raw(row.body) for row in rows if row.seq >= board.oldest]
 
     @staticmethod
     def _spelt(board: OpenBoard, scope: Sequence[str], root: str | None) -> tuple[Target, ...]:
@@ -452,17 +468,20 @@ class Service:
     async def _page(
         self, board: OpenBoard, query: questions.NotesQuery | questions.EventsQuery, where: Filter
     ) -> tuple[list[Row], bool]:
-        return await self._guarded(
-            self._store.page(
+        while True:  # again where the log was trimmed while the page was read
+            oldest = board.oldest
+            page = self._store.page(
                 board.name,
-                after=query.after,
+                after=kept_after(oldest, query.after, query.before),
                 before=query.before,
                 limit=query.limit,
                 descending=query.order == "desc",
                 where=where,
                 max_bytes=_PAGE_BYTES,
             )
-        )
+            found = await self._guarded(page)
+            if await self._guarded(board.oldest_now()) == oldest:
+                return found
 
     @staticmethod
     def _page_body(
@@ -472,6 +491,7 @@ class Service:
             member: [msgspec.Raw(body) for body in bodies],
             "next": rows[-1].seq if more else None,
             "head": board.state.seq,
+            "oldest": board.oldest,
             "epoch": board.row.epoch,
         }
 
@@ -484,11 +504,21 @@ class Service:
         return Reply(200, msgspec.Raw(marked[0]))
 
     async def _note_row(self, board: OpenBoard, seq: int) -> Row:
-        rows = await self._guarded(self._store.rows(board.name, [seq]))
-        row = rows.get(seq)
-        if row is None or row.kind != "note":
-            raise ProblemError(problem("note_not_found", f"There is no note {seq} on {board.name}.", value=seq))
-        return row
+        return (await self._note_rows(board, [seq]))[seq]
+
+    async def _note_rows(self, board: OpenBoard, seqs: Sequence[int]) -> dict[int, Row]:
+        rows = await self._guarded(self._store.rows(board.name, seqs))
+        for seq in seqs:
+            if seq < board.oldest or seq not in rows or rows[seq].kind != "note":
+                raise ProblemError(await self._no_note(board, seq))
+        return rows
+
+    async def _no_note(self, board: OpenBoard, seq: int) -> Problem:
+        oldest = await self._guarded(board.oldest_now())
+        if not 0 < seq < oldest:
+            return problem("note_not_found", f"There is no note {seq} on {board.name}.", value=seq)
+        sentence = f"Event {seq} is no longer kept; the oldest that is kept is {oldest}."
+        return problem("note_gone", sentence, value=seq, oldest=oldest)
 
     @needs("reader")
     async def detail(self, who: Identity, board: str, seq: int) -> Reply:
@@ -504,23 +534,36 @@ class Service:
     async def search(self, who: Identity, board: str, query: questions.SearchQuery) -> Reply:
         """Live notes that match, newest first, over the whole history."""
         opened = await self.enter(who, board)
+        kept_after(opened.oldest, None, query.before)
         call = self._store.search(opened.name, parse(query.q), before=query.before, limit=query.limit)
-        rows, more = await self._guarded(call)
+        found, more = await self._guarded(call)
+        rows = [row for row in found if row.seq >= opened.oldest]
+        more = more and len(rows) == len(found)
         marked = await self._guarded(views.with_marks(self._store, opened.name, rows))
         return Reply(200, self._page_body("notes", opened, marked, rows, more=more))
 
     @needs("reader")
     async def export(self, who: Identity, board: str, query: questions.ExportQuery) -> AsyncIterator[bytes]:
-        """The log as NDJSON: a header line, then an event a line with its detail and key, as of now."""
-        opened = await self.enter(who, board)
-        head = opened.state.seq if query.before is None else max(0, min(opened.state.seq, query.before - 1))
-        return self._export_lines(who, opened, query.after, head)
+        """The log as NDJSON: a header line, then an event a line with its detail and key, as of now.
 
-    async def _export_lines(self, who: Identity, board: OpenBoard, after: int, head: int) -> AsyncIterator[bytes]:
-        yield encode(header_of(board.name, board.row.epoch, board.state, after=after, head=head)) + b"\n"
+        Raises ProblemError `position_gone`, also in the middle where the log is trimmed beyond what was read.
+        """
+        opened = await self.enter(who, board)
+        begin, base = await self._guarded(self._store.base(opened.name)) or (0, None)
+        after = kept_after(begin + 1, query.after, query.before)
+        head = opened.state.seq if query.before is None else max(0, min(opened.state.seq, query.before - 1))
+        base = base if after == begin else None
+        header = header_of(opened.name, opened.row.epoch, opened.state, after=after, head=head, base=base)
+        return self._export_lines(who, opened, header, after, head)
+
+    async def _export_lines(
+        self, who: Identity, board: OpenBoard, header: dict[str, Any], after: int, head: int
+    ) -> AsyncIterator[bytes]:
+        yield encode(header) + b"\n"
         while after < head:
             self.access.check(who)
             rows = await self._guarded(self._store.records(board.name, after=after, limit=_EXPORT_ROWS))
+            await self._guarded(board.check_kept(after))
             lines = [views.export_line(row) for row in rows if row.seq <= head]
             if not lines:
                 return
@@ -534,7 +577,10 @@ class Service:
         importing.refuse_unless_empty(opened.name, opened.state.seq)
         with await importing.spool(chunks) as file:
             importing.check(file, opened.row)
+            base = importing.base_of(file, opened.row)
             with opened.writer.taking_over():
+                if base is not None:
+                    await self._guarded(opened.begin_at(base))
                 await importing.store_all(file, opened.row, lambda records: self._append(opened, who, records))
         return Reply(201, {"head": opened.state.seq, "state_hash": opened.state.state_hash()})
 
@@ -620,7 +666,7 @@ class Service:
             sentence = f"{beyond[0]} is past the head of the log, {head}."
             raise ProblemError(problem("position_from_future", sentence, value=beyond[0], head=head))
         acks = await self._guarded(
-            self._store.ack(opened.name, who.worker, through=body.through, seqs=[seq for seq in body.seqs if seq])
+            self._reading.ack(opened, who.worker, through=body.through, seqs=[seq for seq in body.seqs if seq])
         )
         return Reply(200, {"through": acks.through, "seqs": sorted(acks.seqs), "head": head})
 

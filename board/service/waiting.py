@@ -13,6 +13,7 @@ import msgspec
 
 from board.core.selection import Filter, selects
 from board.hub import bodies_of
+from board.service.boards import position_gone
 from schema.codec import decode_event
 from schema.codes import ProblemError, problem
 from schema.notes import NOTE_TYPES
@@ -94,6 +95,7 @@ class Waiting:
                 rows, more = await self._store.page(
                     board.name, after=position, limit=WAIT_EVENTS, where=indexed, max_bytes=WAIT_BYTES
                 )
+                await board.check_kept(position)
                 bodies = [row.body for row in rows if selects(where, decode_event(row.body), board.spell)]
                 position = rows[-1].seq if more or bodies else max(upto, position)
             if bodies or self._stopping or asyncio.get_running_loop().time() >= deadline_s:
@@ -126,6 +128,12 @@ class _Waiter:
         self.leave()
         self.wake()
 
+    def cut_off(self, seq: int) -> None:
+        """End the wait: the next one, from there, looks in the log."""
+        self.position = max(self.position, seq)
+        self.leave()
+        self.wake()
+
     def wake(self) -> None:
         """End the wait."""
         self._wake.set()
@@ -147,14 +155,14 @@ class _Waiter:
 
 
 def _position(board: OpenBoard, after: int | None) -> int:
-    head, oldest = board.state.seq, board.row.oldest
+    head = board.state.seq
     if after is None:
         return head
     if after > head:
         sentence = f"{after} is past the head, {head}."
         raise ProblemError(problem("position_from_future", sentence, value=after, head=head))
-    if after < oldest - 1:
-        raise ProblemError(problem("position_gone", f"The oldest event kept is {oldest}.", value=after, oldest=oldest))
+    if after < board.oldest - 1:
+        raise position_gone(after, board.oldest)
     return after
 
 

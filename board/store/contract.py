@@ -1,9 +1,9 @@
 """What a store promises. Every store keeps every promise; the suite in `tests/conformance` holds it to them.
 
-A store keeps, per board, the log (rows that never change), one checkpoint of the folded state, the workers that were
-seen and what each acknowledged; and, for all boards, the tokens. It decides nothing: seqs, times and kinds come from
-the caller. Indexes over the log (words, places, recipients) are derived: a store may build them after the commit, as
-long as every read that needs one sees all rows that were committed before the read began.
+A store keeps, per board, the log (rows that never change), one checkpoint of the folded state, the base where the log
+was trimmed, the workers that were seen and what each acknowledged; and, for all boards, the tokens. It decides nothing:
+seqs, times and kinds come from the caller. Indexes over the log (words, places, recipients) are derived: a store may
+build them after the commit, as long as every read that needs one sees all rows that were committed before it began.
 
 Errors are `StoreUnavailable` and its kin, on every method: they mean that nothing was stored (`OutcomeUnknown` alone
 leaves that open), or for a read that nothing is known. Driver errors are translated in one place per store and never leave it.
@@ -34,6 +34,7 @@ __all__ = [
     "Head",
     "HeadMoved",
     "KeyUse",
+    "LogTrimmed",
     "OutcomeUnknown",
     "Record",
     "Role",
@@ -77,6 +78,10 @@ class StoreDamaged(StoreUnavailable):
 
 class HeadMoved(StoreUnavailable):
     """Somebody else wrote to this board since the transaction began; nothing of this one was stored."""
+
+
+class LogTrimmed(StoreUnavailable):
+    """What follows the last event that a writer has folded is no longer kept: it has to begin anew from the base."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -159,7 +164,7 @@ class Transaction(Protocol):
     """Events that others committed after the `after` that was given, in order. Fold these before deciding."""
 
     async def lookup(self, wanted: Wanted) -> Found:
-        """Give what the log says, as of this transaction."""
+        """Give what the log says, as of this transaction. Notes before the oldest seq are not there; keys may be."""
         ...
 
     async def commit(self, records: Sequence[Record]) -> None:
@@ -167,6 +172,13 @@ class Transaction(Protocol):
 
         Raises HeadMoved when they do not, StoreFull or StoreUnavailable when they could not be stored. A key that its
         author used before is the caller's fault (AssertionError), and nothing is stored. May be called again.
+        """
+        ...
+
+    async def begin_at(self, seq: int, state: bytes) -> None:
+        """Let the log of an empty board begin after `seq`, with `state` as its base, durable on return.
+
+        Raises HeadMoved where the board is not empty, StoreFull or StoreUnavailable.
         """
         ...
 
@@ -208,7 +220,10 @@ class Store(Protocol):
         ...
 
     def begin(self, board: str, after: int) -> Transaction:
-        """Open a transaction for a writer that has folded the log up to `after`. Use as `async with`."""
+        """Open a transaction for a writer that has folded the log up to `after`. Use as `async with`.
+
+        Entering it raises LogTrimmed where `after` lies before what is kept.
+        """
         ...
 
     async def page(
@@ -261,6 +276,27 @@ class Store(Protocol):
 
     async def save_checkpoint(self, board: str, seq: int, state: bytes) -> None:
         """Keep this checkpoint in place of the older one, if it is newer."""
+        ...
+
+    async def base(self, board: str) -> tuple[int, bytes] | None:
+        """What the log begins with where its beginning is no longer kept: the seq before the oldest, and its state."""
+        ...
+
+    async def trim(self, board: str, seq: int, state: bytes) -> bool:
+        """Keep nothing up to `seq`, and `state`, which all of that folds to, as the base; durable on return.
+
+        The board's oldest seq and its base move together, and never back: False, and nothing is changed, where the log
+        begins after `seq` already. A seq past the head is the caller's fault (AssertionError). Writers wait for no more
+        than that: the events are still there until `sweep` takes them, and a read may or may not give them.
+        """
+        ...
+
+    async def sweep(self, board: str) -> bool:
+        """Take away a piece of what comes before the oldest seq, with all that stands beside it; tell if more is left.
+
+        No writer waits for long. What is swept is gone from every read, its keys may be used again, and single seqs
+        that were acknowledged are forgotten. A sweep that was cut short is gone on with by the next.
+        """
         ...
 
     async def workers(self, board: str) -> list[WorkerRow]:

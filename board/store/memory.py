@@ -23,6 +23,7 @@ from board.store.contract import (
     Head,
     HeadMoved,
     KeyUse,
+    LogTrimmed,
     Record,
     Row,
     StoreUnavailable,
@@ -50,6 +51,7 @@ class _Board:
         self.keys: dict[tuple[str, str], KeyUse] = {}
         self.lock = asyncio.Lock()
         self.checkpoint: tuple[int, bytes] | None = None
+        self.base: tuple[int, bytes] | None = None
         self.workers: dict[str, WorkerRow] = {}
         self.acks: dict[str, Acks] = {}
 
@@ -80,12 +82,13 @@ class _Board:
         return Head(note.seq, note.type, note.author, "retracted" if note.seq in self.retracted else state, holder)
 
     def found(self, wanted: Wanted) -> Found:
-        asked = (self.log[seq - 1].event for seq in wanted.seqs if 0 < seq <= len(self.log))
+        kept = [record.event for record in self.log if record.seq >= self.row.oldest]
         found = Found(
-            heads={note.seq: self.head_of(note) for note in asked if isinstance(note, Note)},
+            heads={note.seq: self.head_of(note) for note in kept if note.seq in wanted.seqs and isinstance(note, Note)},
             keys={key: self.keys[key] for key in wanted.keys & self.keys.keys()},
+            oldest=self.row.oldest,
         )
-        for note in (record.event for record in self.log if wanted.works):
+        for note in kept if wanted.works else ():
             if isinstance(note, Note) and (note.author, note.work) in wanted.works and note.seq not in self.retracted:
                 found.works[note.author, note.work] = note.seq
         return found
@@ -97,9 +100,21 @@ class _Board:
         keys = [(one.event.author, one.key) for one in records if one.key]
         assert len(keys) == len(set(keys) - self.keys.keys()), "a key was used twice"
         self.log += records
-        self.row = msgspec.structs.replace(self.row, head=len(self.log))
+        self.row = msgspec.structs.replace(self.row, head=self.row.head + len(records))
         self.keys |= {(one.event.author, one.key): KeyUse(one.seq, one.digest) for one in records if one.key}
         self.retracted |= {one.event.note for one in records if isinstance(one.event, NoteRetracted)}
+
+    def begin_after(self, seq: int, state: bytes) -> None:
+        self.row = msgspec.structs.replace(self.row, oldest=seq + 1, head=max(self.row.head, seq))
+        self.base = seq, state
+        if self.checkpoint is not None and self.checkpoint[0] < seq:
+            self.checkpoint = None
+
+    def sweep(self) -> None:
+        self.log = [one for one in self.log if one.seq >= self.row.oldest]
+        self.keys = {key: use for key, use in self.keys.items() if use.seq >= self.row.oldest}
+        for worker, acks in self.acks.items():
+            self.acks[worker] = Acks(acks.through, frozenset(seq for seq in acks.seqs if seq >= self.row.oldest))
 
 
 def _row(record: Record) -> Row:
@@ -171,8 +186,8 @@ class MemoryStore:
         return _cut(rows[::-1] if descending else rows, limit, max_bytes)
 
     async def records(self, board: str, *, after: int, limit: int) -> list[FullRow]:
-        log = self.find(board).log[after : after + limit]
-        return [FullRow(one.seq, one.body, one.detail, one.key, one.digest) for one in log]
+        log = [one for one in self.find(board).log if one.seq > after]
+        return [FullRow(one.seq, one.body, one.detail, one.key, one.digest) for one in log[:limit]]
 
     async def rows(self, board: str, seqs: Collection[int]) -> dict[int, Row]:
         return {one.seq: _row(one) for one in self.find(board).log if one.seq in seqs}
@@ -214,6 +229,21 @@ class MemoryStore:
         found = self.find(board)
         if found.checkpoint is None or seq > found.checkpoint[0]:
             found.checkpoint = seq, state
+
+    async def base(self, board: str) -> tuple[int, bytes] | None:
+        return self.find(board).base
+
+    async def trim(self, board: str, seq: int, state: bytes) -> bool:
+        found = self.find(board)
+        assert seq <= found.row.head, "a trim past the head"
+        if seq < found.row.oldest:
+            return False
+        found.begin_after(seq, state)
+        return True
+
+    async def sweep(self, board: str) -> bool:
+        self.find(board).sweep()
+        return False
 
     async def workers(self, board: str) -> list[WorkerRow]:
         workers = self.find(board).workers
@@ -295,10 +325,19 @@ class MemoryTransaction:
     async def commit(self, records: Sequence[Record]) -> None:
         self._store.find(self._name).append(records)
 
+    async def begin_at(self, seq: int, state: bytes) -> None:
+        if self._board.row.head:
+            msg = f"the head of {self._name} is {self._board.row.head}"
+            raise HeadMoved(msg)
+        self._board.begin_after(seq, state)
+
     async def __aenter__(self) -> Self:
         self._board = self._store.find(self._name)
         await self._board.lock.acquire()
-        self.missed = self._board.log[self._after :]
+        if self._after < self._board.row.oldest - 1:
+            self._board.lock.release()
+            raise LogTrimmed(self._name)
+        self.missed = [one for one in self._board.log if one.seq > self._after]
         return self
 
     async def __aexit__(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from board.core.audit import Audited, Entry, Finding, LogAudit, Report
-from board.core.state import State
+from board.core.audit import Audited, Entry, Finding, LogAudit, Report, beginning
 
 if TYPE_CHECKING:
+    from board.core.state import State
     from board.store.contract import BoardRow, Store
 
 PAGE_ROWS: Final = 1000
@@ -18,16 +18,17 @@ async def verify(store: Store) -> Report:
     boards: list[Audited] = []
     findings: list[Finding] = []
     for row in await store.boards():
-        audit = await _audited(store, row)
-        findings += audit.findings
+        state, wrong = beginning(row.name, row.settings, row.oldest, await store.base(row.name))
+        audit = await _audited(store, row, state)
+        findings += [*wrong, *audit.findings]
         findings += await _wrong_acks(store, row)
-        boards.append(Audited(row.name, audit.events, row.head, audit.state.state_hash()))
+        boards.append(Audited(row.name, audit.events, row.head, audit.state.state_hash(), row.oldest))
     return Report(tuple(boards), tuple(findings))
 
 
-async def _audited(store: Store, row: BoardRow) -> LogAudit:
-    audit = LogAudit(row.name, State(row.settings), head=row.head, checkpoint=await store.checkpoint(row.name))
-    after, more = 0, True
+async def _audited(store: Store, row: BoardRow, state: State) -> LogAudit:
+    audit = LogAudit(row.name, state, head=row.head, checkpoint=await store.checkpoint(row.name))
+    after, more = row.oldest - 1, True
     while more:
         rows = [one for one in await store.records(row.name, after=after, limit=PAGE_ROWS) if one.seq <= row.head]
         for one in rows:

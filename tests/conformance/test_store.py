@@ -17,6 +17,7 @@ from board.store.contract import (
     Head,
     HeadMoved,
     KeyUse,
+    LogTrimmed,
     StoreUnavailable,
     TokenRow,
     Wanted,
@@ -57,7 +58,9 @@ async def kept(store: Store, where: Filter) -> list[int]:
 
 async def lookup(store: Store, wanted: Wanted) -> Found:
     """Ask what a decision would ask."""
-    async with store.begin("main", 0) as transaction:
+    row = await store.board("main")
+    assert row is not None
+    async with store.begin("main", row.head) as transaction:
         return await transaction.lookup(wanted)
 
 
@@ -521,6 +524,149 @@ async def test_only_a_newer_checkpoint_is_kept(store: Store) -> None:
     for seq, state in ((5, b"\x00five"), (3, b"three"), (5, b"again"), (9, b"nine"), (8, b"eight")):
         await store.save_checkpoint("main", seq, state)
     assert await store.checkpoint("main") == (9, b"nine")
+
+
+# Trimming
+
+
+async def trimmed(store: Store, seq: int, state: bytes = b"base") -> None:
+    """Trim `main`, and take away all of what is no longer kept."""
+    assert await store.trim("main", seq, state)
+    while await store.sweep("main"):
+        pass
+
+
+async def test_a_trim_takes_the_beginning_away(store: Store) -> None:
+    """What comes up to the seq is gone from every read; what follows is there as before, and the head stays."""
+    await append(store, notes(1, 9, scope=("src/a.c",), to=("w2",), detail="long", task="t"))
+    await append(store, [note(10, "PATCH_SUMMARY", files=("src/b.c",), work="p"), retracted(11, 2), note(12)])
+    await trimmed(store, 4)
+    assert [(row.oldest, row.head) for row in await store.boards()] == [(5, 12)]
+    assert await store.base("main") == (4, b"base")
+    assert await kept(store, Filter()) == list(range(5, 13))
+    assert [row.seq for row in await store.records("main", after=0, limit=99)] == list(range(5, 13))
+    assert list(await store.rows("main", range(1, 7))) == [5, 6]
+    assert seqs(await store.about("main", [2, 4])) == [11]
+    assert [await store.detail("main", seq) for seq in (4, 5)] == [None, "long"]
+    assert seqs((await store.search("main", parse("text"), before=None, limit=99))[0]) == [12, 10, 9, 8, 7, 6, 5]
+    assert seqs(await store.overlapping("main", [spell("src/a.c")], ["FACT"], limit=99)) == [9, 8, 7, 6, 5]
+    assert await kept(store, Filter(to="w2")) == [5, 6, 7, 8, 9]
+    async with store.begin("main", 4) as transaction:
+        assert [one.seq for one in transaction.missed] == list(range(5, 13))
+    await append(store, notes(13, 13))
+
+
+async def test_a_writer_that_is_too_far_behind_is_told(store: Store) -> None:
+    """Whoever has not folded what is no longer kept cannot write, and the next writer can."""
+    await append(store, notes(1, 9))
+    await trimmed(store, 9)
+    with pytest.raises(LogTrimmed):
+        async with store.begin("main", 8):
+            pass
+    await append(store, notes(10, 10))
+
+
+async def test_a_decision_is_told_where_the_log_begins(store: Store) -> None:
+    """From the moment of the trim, notes that are no longer kept are not there, swept or not."""
+    patches = [note(seq, "PATCH_SUMMARY", files=("a",), work="p") for seq in (1, 2)]
+    await append(store, [*patches, *notes(3, 5)])
+    assert await store.trim("main", 2, b"")
+    for _ in range(2):
+        found = await lookup(store, Wanted(seqs=frozenset({1, 2, 3}), works=frozenset({("w1", "p")})))
+        assert (set(found.heads), found.works, found.oldest) == ({3}, {}, 3)
+        while await store.sweep("main"):
+            pass
+
+
+async def test_a_swept_key_may_be_used_again(store: Store) -> None:
+    """A key is remembered for as long as its note is in the log, and free after that."""
+    await append(store, [note(1, key="k"), note(2, key="l"), note(3)])
+    await trimmed(store, 1)
+    asked = frozenset({("w1", "k"), ("w1", "l")})
+    assert set((await lookup(store, Wanted(keys=asked))).keys) == {("w1", "l")}
+    await append(store, [note(4, key="k")])
+
+
+async def test_the_oldest_seq_never_goes_back(store: Store) -> None:
+    """A trim that is not further than the last one changes nothing; one past the head is the caller's fault."""
+    await append(store, notes(1, 9))
+    await trimmed(store, 5, b"five")
+    assert not await store.trim("main", 5, b"again")
+    assert not await store.trim("main", 3, b"three")
+    assert await store.base("main") == (5, b"five")
+    with pytest.raises(AssertionError):
+        await store.trim("main", 10, b"ten")
+    await trimmed(store, 9, b"nine")
+    assert await store.base("main") == (9, b"nine")
+    assert await kept(store, Filter()) == []
+    await append(store, notes(10, 11))
+    assert await kept(store, Filter()) == [10, 11]
+
+
+async def test_a_trim_is_one_boards(store: Store) -> None:
+    """Another board keeps everything, though it has the same seqs, words, places and keys."""
+    await store.create_board("other", Settings())
+    for board in ("main", "other"):
+        await append(store, notes(1, 3, scope=("src/a.c",), to=("w2",), detail="d"), board)
+        await store.ack(board, "w1", through=None, seqs=[1, 3])
+    await trimmed(store, 3)
+    assert await store.base("other") is None
+    assert seqs((await store.page("other", limit=9, where=Filter(to="w2")))[0]) == [1, 2, 3]
+    assert seqs(await store.overlapping("other", [spell("src")], ["FACT"], limit=9)) == [3, 2, 1]
+    assert seqs((await store.search("other", parse("text"), before=None, limit=9))[0]) == [3, 2, 1]
+    assert await store.acks("other", "w1") == Acks(0, frozenset({1, 3}))
+
+
+async def test_an_older_checkpoint_goes_with_the_log(store: Store) -> None:
+    """A checkpoint that the log does not reach back to is forgotten; a newer one stays."""
+    await append(store, notes(1, 9))
+    await store.save_checkpoint("main", 4, b"four")
+    await trimmed(store, 4)
+    assert await store.checkpoint("main") == (4, b"four")
+    await trimmed(store, 5)
+    assert await store.checkpoint("main") is None
+    await store.save_checkpoint("main", 9, b"nine")
+    await trimmed(store, 6)
+    assert await store.checkpoint("main") == (9, b"nine")
+
+
+async def test_acknowledged_seqs_go_with_the_log(store: Store) -> None:
+    """Single seqs before the oldest are forgotten; what was acknowledged as a whole, or is kept, stays."""
+    await append(store, notes(1, 9))
+    await store.ack("main", "w1", through=1, seqs=[3, 4, 8])
+    await trimmed(store, 6)
+    assert await store.acks("main", "w1") == Acks(1, frozenset({8}))
+
+
+async def test_writers_go_on_while_a_log_is_swept(store: Store) -> None:
+    """Many notes are swept in pieces, in between of which others are written; a sweep that stops is gone on with."""
+    await append(store, notes(1, 1000, scope=("src/a.c",)))
+    assert await store.trim("main", 900, b"base")
+    head, more = 1000, await store.sweep("main")
+    while more:
+        await append(store, notes(head + 1, head + 1))
+        head, more = head + 1, await store.sweep("main")
+    assert await kept(store, Filter()) == list(range(901, head + 1))
+    assert not await store.sweep("main")
+
+
+async def test_an_empty_log_may_begin_anywhere(store: Store) -> None:
+    """An empty board can be told where its log begins; its first event follows, and is found. Any other refuses."""
+    async with store.begin("main", 0) as transaction:
+        await transaction.begin_at(1_000_000, b"base")
+    row = await store.board("main")
+    assert row is not None
+    assert (row.oldest, row.head, await store.base("main")) == (1_000_001, 1_000_000, (1_000_000, b"base"))
+    await append(store, notes(1_000_001, 1_000_002, scope=("src",)))
+    assert seqs((await store.search("main", parse("text"), before=None, limit=9))[0]) == [1_000_002, 1_000_001]
+    assert seqs(await store.overlapping("main", [spell("src/a")], ["FACT"], limit=9)) == [1_000_002, 1_000_001]
+    with pytest.raises(HeadMoved):
+        async with store.begin("main", 1_000_002) as transaction:
+            await transaction.begin_at(2_000_000, b"again")
+    await append(store, notes(1_000_003, 1_000_003))
+
+
+# Workers, acknowledgements, tokens
 
 
 async def test_workers(store: Store) -> None:

@@ -48,11 +48,17 @@ class ShiftedClock:
 class ClockedNode(Node):
     """A server process whose time jumps when `clock` is moved."""
 
-    def __init__(self, folder: Path, *, name: str = "node", environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "node",
+        store: str | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         path = folder / f"{name}.clock"
-        super().__init__(
-            folder, name=name, environ={CLOCK_FILE: str(path), **(environ or {})}, module="tests.harness.clocked"
-        )
+        said = {CLOCK_FILE: str(path), **(environ or {})}
+        super().__init__(folder, name=name, store=store, environ=said, module="tests.harness.clocked")
         self.clock = ShiftedClock(path)
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import httpx2
+import msgspec
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     import mcp_types as types
@@ -76,16 +77,39 @@ async def send(
     version: str = MODERN,
 ) -> httpx.Response:
     """Send one request, as a client without a session does; an older `version` leaves the envelope of 2026 out."""
-    said = dict(params or {})
+    message, more = _request(method, params or {}, worker, token, version)
+    async with httpx.AsyncClient(trust_env=False, timeout=90) as http:
+        return await http.post(url + path, json=message, headers=more | (headers or {}))
+
+
+def _request(
+    method: str, params: dict[str, Any], worker: str, token: str, version: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    said = dict(params)
     more = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": version, **_headers(worker, token)}
     if version == MODERN:
-        said["_meta"] = {_VERSION: version, _CAPABILITIES: {}}
+        said["_meta"] = {_VERSION: version, _CAPABILITIES: {}, **said.get("_meta", {})}
         more["Mcp-Method"] = method
         if "name" in said:
             more["Mcp-Name"] = said["name"]
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": said}
-    async with httpx.AsyncClient(trust_env=False, timeout=90) as http:
-        return await http.post(url + path, json=message, headers=more | (headers or {}))
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": said}, more
+
+
+@asynccontextmanager
+async def listening(url: str, params: dict[str, Any], *, worker: str) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+    """Listen as a client without a session does; give what comes, message by message."""
+    message, headers = _request("subscriptions/listen", params, worker, "", MODERN)
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=90) as http,
+        http.stream("POST", f"{url}/mcp", json=message, headers=headers) as response,
+    ):
+        yield _messages(response)
+
+
+async def _messages(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    async for line in response.aiter_lines():
+        if line.startswith("data: "):
+            yield msgspec.json.decode(line.removeprefix("data: "))
 
 
 async def call(url: str, tool: str, arguments: dict[str, Any], **how: Any) -> dict[str, Any]:

@@ -5,8 +5,8 @@ part of the protocol. They are added here to the handlers of the real server, wh
 
     python -m tests.harness.mcp_fixtures serve --port 8599 --store memory: [--sessions]
 
-With `--sessions` the SDK's manager keeps sessions and streams: the suite of 2025-11-25 asks for what only those can
-carry (sampling, elicitation, logging in the middle of a call), and the board itself has no use for.
+With `--sessions` the SDK's manager keeps sessions: the suite of 2025-11-25 asks for what only those can carry (sampling
+and elicitation in the middle of a call), and the board itself has no use for.
 """
 
 from __future__ import annotations
@@ -478,7 +478,7 @@ def main(arguments: list[str]) -> int:
     server = Server(settings, SystemClock())
     Fixtures(server.mcp.server).add()
     if said.sessions:
-        server.mcp.manager.stateless = server.mcp.manager.json_response = False
+        server.mcp.streams.stateless = False
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(server.run())
 

@@ -6,7 +6,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from board.core.fold import apply, record_of
-from board.core.snapshot import TYPES, Bed, Holding, Material, snapshot
+from board.core.levels import TYPES, Bed, Fresh, Holding, Reader
+from board.core.snapshot import Material, Stretch, snapshot
 from board.core.state import State
 from schema.codec import text_of_us
 from schema.events import AnyEvent, ClaimExpired, ClaimReleased, ClaimRenewed, ConflictOpened, Note, NoteRetracted
@@ -99,18 +100,16 @@ def material_of(
     older, newer = (len(log) - len(log) % size for size in bounds)
     return Material(
         board="main",
-        worker=worker,
+        reader=Reader(worker, tuple(_holdings(log, state, worker)), scope),
         head=len(log),
-        beds=(_bed(notes, 0, older), _bed(notes, older, newer)),
-        fresh=tuple(one for one in notes if one.seq > newer),
+        stretches=(_stretch(notes, 0, older, state), _stretch(notes, older, newer, state)),
+        fresh=Fresh(newer, (one for one in notes if one.seq > newer), state.targets),
         history=tuple(log),
-        holdings=tuple(_holdings(log, state, worker)),
-        scope=scope,
     )
 
 
-def _bed(notes: Sequence[Note], after: int, through: int) -> Bed:
-    return Bed(after, through, tuple(one for one in notes if after < one.seq <= through))
+def _stretch(notes: Sequence[Note], after: int, through: int, state: State) -> Stretch:
+    return Stretch(Bed(after, through, (one for one in notes if after < one.seq <= through), state.targets))
 
 
 def _holdings(log: Sequence[AnyEvent], state: State, worker: str) -> list[Holding]:

@@ -13,7 +13,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from board.core.scope import Target, overlap, scopes_overlap
+from board.core.scope import Target, meet, overlap, scopes_overlap
 from board.core.scope_index import ScopeIndex
 from board.core.spelling import BadTarget, spell
 
@@ -128,6 +128,7 @@ def test_paths_and_globs_agree_with_the_places_of_a_small_tree(texts: list[str])
         met = overlap(spell(x), spell(y))
         assert (met is not None) == bool(naive_paths(x) & naive_paths(y)), (x, y)
         assert met == overlap(spell(y), spell(x))
+        assert meet(spell(x), spell(y)) == (met is not None)
 
 
 @settings(max_examples=200, deadline=None)
@@ -202,3 +203,4 @@ def test_the_index_agrees_with_a_scan(steps: list[tuple[str, int, list[Target]]]
         else:
             met = {owner: scopes_overlap(scope, targets) for owner, scope in sorted(scanned.items())}
             assert index.overlapping(targets) == {owner: overlaps for owner, overlaps in met.items() if overlaps}
+            assert index.touching(targets) == {owner for owner, overlaps in met.items() if overlaps}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from board.core.snapshot import BOUNDS
+from board.core.levels import BOUNDS
 from board.core.tokens import tokens
 from schema.events import AnyEvent, Note, PatchSuperseded
 from schema.notes import Claim, Fact, Fail, Observed, Ref, Run

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from board.core.spelling import spell
 from board.core.words import parse
-from board.store.contract import Filter, HeadMoved, Wanted
+from board.store.contract import Filter, HeadMoved, LogTrimmed, Wanted
 from board.store.memory import MemoryStore
 from board.store.sqlite import SqliteStore
 from schema.notes import NOTE_TYPES
@@ -171,6 +171,19 @@ class Stores(RuleBasedStateMachine):
         self.agree(lambda store: store.save_checkpoint("main", seq, state))
         self.agree(lambda store: store.checkpoint("main"))
 
+    @rule(seq=st.integers(0, 40), state=st.binary(max_size=4))
+    def trim(self, seq: int, state: bytes) -> None:
+        """Trim up to a seq that was given out, whether it is kept or not, and sweep to the end."""
+
+        async def trim(store: Store) -> Any:
+            trimmed = await store.trim("main", min(seq, self.head), state)
+            while await store.sweep("main"):
+                pass
+            acks = [await store.acks("main", worker) for worker in NAMES]
+            return trimmed, await store.base("main"), await store.checkpoint("main"), acks
+
+        self.agree(trim)
+
     @rule(
         where=some_filter,
         after=st.integers(-1, 40),
@@ -205,19 +218,23 @@ class Stores(RuleBasedStateMachine):
         wanted = Wanted(seqs, keys, works)
 
         async def lookup(store: Store) -> Any:
-            async with store.begin("main", max(self.head - after, 0)) as transaction:
-                return await transaction.lookup(wanted), list(transaction.missed)
+            try:
+                async with store.begin("main", max(self.head - after, 0)) as transaction:
+                    return await transaction.lookup(wanted), list(transaction.missed)
+            except LogTrimmed:
+                return None
 
         self.agree(lookup)
 
     @invariant()
-    def heads_agree(self) -> None:
-        """The heads are where the commits left them."""
+    def rows_agree(self) -> None:
+        """The heads are where the commits left them, and the oldest seqs where the trims did."""
 
-        async def head(store: Store) -> int:
-            return (await store.boards())[0].head
+        async def ends(store: Store) -> tuple[int, int]:
+            row = (await store.boards())[0]
+            return row.oldest, row.head
 
-        self.agree(head)
+        self.agree(ends)
 
 
 Stores.TestCase.settings = settings(

@@ -36,6 +36,8 @@ MEASUREMENTS: Final = {
     "check": ("--claims 100 --asked 30", "claims/check beside live claims"),
     "catchup": ("--readers 16 --behind 20 --seconds 0.5", "Coming back at once"),
     "stalled": ("--readers 10 --stall 2 --seconds 0.5", "2 of 10 readers stall"),
+    "mcp": ("--clients 20 --subscribers 4 --gap-s 0.2 --filled 40 --seconds 1 --warm-s 0.2", "20 MCP clients"),
+    "listeners": ("--listeners 16 --tellings 1", "16 listeners of MCP"),
     "soak": ("--minutes 0.05 --subscribers 8", "slope an hour"),
     "team": ("--users 8 --ramp-s 1 --hold-s 1.5 --pace-s 0.3", "board_read"),
 }
@@ -68,7 +70,10 @@ def test_each_measurement_prints_its_table_and_writes_its_results(name: str, tmp
         assert (tmp_path / "team" / "team_stats.csv").exists()
         assert (tmp_path / "team" / "team.html").exists()
     else:
-        assert msgspec.json.decode((tmp_path / "results.json").read_bytes())
+        results = msgspec.json.decode((tmp_path / "results.json").read_bytes())
+        assert results
+        if name == "soak":
+            assert all(look["tasks"] >= 1 for result in results for look in result["looks"])
 
 
 def test_an_interrupted_measurement_leaves_no_process_behind(tmp_path: Path) -> None:

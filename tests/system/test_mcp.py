@@ -13,7 +13,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from schema.notes import Fact, Observed
-from tests.harness.mcp import ERAS, Place, call, mcp_client, send, text_of, urgent_of
+from tests.harness.mcp import ERAS, Place, call, listening, mcp_client, send, text_of, urgent_of
 from tests.harness.node import Node
 
 if TYPE_CHECKING:
@@ -390,6 +390,35 @@ class TestListening:
             tasks.start_soon(node.terminate)
             assert [event async for event in stream] == []
 
+    async def test_the_short_way_says_as_the_sdk_does(self, node: Node) -> None:
+        """A plain listener is served without the SDK; an unknown member sends it the SDK's way, and both hear the same."""
+        asked = {"notifications": {"resourceSubscriptions": ["board://main/snapshot"], "toolsListChanged": True}}
+        async with (
+            listening(node.url, asked, worker="w1") as short,
+            listening(node.url, {**asked, "x-way": "sdk"}, worker="w2") as sdk,
+        ):
+            heard = [[await anext(short)], [await anext(sdk)]]
+            await call(node.url, "board_write", FACT, worker="w3")
+            for said, stream in zip(heard, (short, sdk), strict=True):
+                said.append(await anext(stream))
+            await node.terminate()
+            for said, stream in zip(heard, (short, sdk), strict=True):
+                said += [message async for message in stream]
+        assert heard[0] == heard[1]
+        assert len(heard[0]) == 3
+        assert heard[0][-1]["result"]["resultType"] == "complete"
+
+    async def test_too_many_listeners_are_refused(self, tmp_path: Path) -> None:
+        """The bound on streams is for both ways together."""
+        wanted = {"notifications": {"resourceSubscriptions": ["board://main/snapshot"]}}
+        async with (
+            Node(tmp_path, environ={"BOARD_SUBSCRIBERS": "1"}) as node,
+            mcp_client(node.url, worker="w1") as client,
+            client.listen(resource_subscriptions=["board://main/snapshot"]),
+        ):
+            refused = await send(node.url, "subscriptions/listen", wanted, worker="w2")
+        assert refused.json()["error"]["message"] == "Subscription limit reached"
+
 
 async def _first(stream: Any) -> Any:
     async for event in stream:
@@ -456,6 +485,42 @@ def _steady(value: Any) -> Any:
             return [_steady(part) for part in value]
         case _:
             return value
+
+
+class TestStreaming:
+    """An answer is a stream where something is said before the result. No tool of the board does; a fixture's does."""
+
+    @pytest.mark.parametrize("era", ERAS)
+    async def test_progress_reaches_who_asks_for_it(self, tmp_path: Path, era: str) -> None:
+        """The official client hears every step of a call that it gave a token for, without a session."""
+        heard: list[float] = []
+
+        async def step(progress: float, _total: float | None, _message: str | None) -> None:
+            heard.append(progress)
+
+        async with (
+            Node(tmp_path, store="memory:", module="tests.harness.mcp_fixtures") as node,
+            mcp_client(node.url, worker="w1", era=era) as client,
+        ):
+            result = await client.call_tool("test_tool_with_progress", {}, progress_callback=step)
+        assert text_of(result) == "Progress reported"
+        assert heard == [0, 50, 100]
+
+    @pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+    async def test_the_kind_of_answer_is_the_clients_choice(self, tmp_path: Path, version: str) -> None:
+        """With steps to tell it is a stream; a client that takes no streams gets one document, and so do plain calls."""
+        call = {"name": "test_tool_with_progress", "arguments": {}, "_meta": {"progressToken": 7}}
+        plain = {"name": "test_simple_text", "arguments": {}}
+        async with Node(tmp_path, store="memory:", module="tests.harness.mcp_fixtures") as node:
+            stream, document, simple = [
+                await send(node.url, "tools/call", params, version=version, headers=headers)
+                for params, headers in ((call, {}), (call, {"Accept": "application/json"}), (plain, {}))
+            ]
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert stream.text.count('"progressToken":7') == 3
+        for answer in (document, simple):
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.json()["result"]["content"]
 
 
 class TestTheWire:

@@ -230,6 +230,18 @@ async def test_notes_are_addressed_to_workers_of_another_node(team: Workers) -> 
     assert "engineer1" in refused.facts["near"]
 
 
+async def test_nodes_remember_as_many_workers_as_one(tmp_path: Path, postgres_server: Postgres) -> None:
+    """Where one node has met as many workers as a board takes, the other lets in those alone, and no more."""
+    dsn = await postgres_server.new_place()
+    pair = Pair(tmp_path, dsn, environ={"BOARD_BOARD_WORKERS": "2"})
+    async with pair, pair.a.client("w1") as a, pair.b.client("w1") as b:
+        await a.claims()
+        await a.acting_as("w2").claims()
+        for node in (a, b):
+            assert (await refusal(node.acting_as("w3").claims())).code == "too_many_workers"
+            assert (await node.acting_as("w2").claims()).claims == ()
+
+
 async def test_a_root_is_known_on_another_node(team: Workers) -> None:
     """A root that was registered on one node is stripped from paths by the other."""
     await team.a("w1").register("/srv/wt-17/app")

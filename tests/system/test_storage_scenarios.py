@@ -133,6 +133,16 @@ async def test_killed_fifty_times_under_load(tmp_path: Path) -> None:
     await kill_under_load(tmp_path, 50)
 
 
+async def test_a_team_that_calls_at_once_is_known_for_good(tmp_path: Path) -> None:
+    """300 workers whose first calls came together are all known after a kill -9: they were written before the answers."""
+    names = {f"w{number}" for number in range(300)}
+    async with Node(tmp_path) as node, Team(node) as team:
+        await asyncio.gather(*(team(name).claims() for name in names))
+        await node.kill9()
+        await node.restart()
+        assert {one.worker for one in (await team("onlooker").workers()).workers} == {"onlooker", *names}
+
+
 ROOM_BYTES = 300_000
 
 

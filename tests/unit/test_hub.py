@@ -48,6 +48,7 @@ class Ear:
     def __init__(self, then: Callable[[], None] = lambda: None) -> None:
         self.seqs: list[int] = []
         self.position = 0
+        self.cut: int | None = None
         self._then = then
 
     def deliver(self, frames: Sequence[bytes], seq: int) -> None:
@@ -55,6 +56,10 @@ class Ear:
         self.seqs += seqs_in(frames)
         self.position = seq
         self._then()
+
+    def cut_off(self, seq: int) -> None:
+        """Write down what was lost."""
+        self.cut = seq
 
 
 def channel(head: int = 0, *, tail_bytes: int = 1_000_000) -> Channel:
@@ -118,6 +123,30 @@ def test_the_tail_keeps_one_event_of_any_size() -> None:
     tail = Tail(0, 10)
     tail.extend(notes(1, 2))
     assert (tail.reaches, tail.head) == (1, 2)
+
+
+def test_the_tail_gives_the_same_from_either_end() -> None:
+    """What follows a seq is given in order and up to the limit, wherever in the tail it lies."""
+    tail = Tail(0, 1_000_000)
+    tail.extend(notes(1, 20))
+    for after in range(21):
+        for limit in (1, 7, 100):
+            expected = list(range(after + 1, 21))[:limit]
+            assert [record.seq for record in tail.after(after, limit=limit)] == expected
+
+
+async def test_a_channel_that_begins_anew_tells_its_readers() -> None:
+    """What was published and not swept is dropped, every reader hears up to where it has all, and the tail goes on."""
+    one, ears = channel(), (Ear(), Ear())
+    one.join(ears[0], ALL)
+    one.join(ears[1], Filter(types=("FAIL",)))
+    await publish(one, notes(1, 3))
+    one.publish(notes(4, 5))
+    one.restart(90)
+    assert [ear.cut for ear in ears] == [3, 3]
+    await publish(one, notes(91, 92))
+    assert ears[0].seqs == [1, 2, 3, 91, 92]
+    assert (one.tail.reaches, one.swept) == (90, 92)
 
 
 async def test_what_comes_in_one_turn_goes_out_together() -> None:

@@ -62,11 +62,15 @@ class PostedBatch(Answer, frozen=True, kw_only=True):
 
 
 class NotePage(Answer, frozen=True, kw_only=True):
-    """Some notes in the order that was asked for; `next` is where the page after it begins, None at the end."""
+    """Some notes in the order that was asked for; `next` is where the page after it begins, None at the end.
+
+    The log is kept from `oldest` to `head`.
+    """
 
     notes: tuple[Note, ...] = ()
     next: int | None = None
     head: int = 0
+    oldest: int = 1
     epoch: str = ""
 
 
@@ -76,6 +80,7 @@ class EventPage(Answer, frozen=True, kw_only=True):
     events: tuple[AnyEvent, ...] = ()
     next: int | None = None
     head: int = 0
+    oldest: int = 1
     epoch: str = ""
 
 
@@ -85,12 +90,13 @@ class RawEventPage(Answer, frozen=True, kw_only=True):
     events: tuple[msgspec.Raw, ...] = ()
     next: int | None = None
     head: int = 0
+    oldest: int = 1
     epoch: str = ""
 
     def known(self) -> EventPage:
         """Decode the events whose kind is known."""
         events = tuple(known_events(self.events))
-        return EventPage(events=events, next=self.next, head=self.head, epoch=self.epoch)
+        return EventPage(events=events, next=self.next, head=self.head, oldest=self.oldest, epoch=self.epoch)
 
 
 class Check(Answer, frozen=True, kw_only=True):

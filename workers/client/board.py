@@ -76,9 +76,12 @@ class Encoded(Protocol[K_co]):
 
 
 class NoteQuery(TypedDict, total=False):
-    """Which notes: after < seq < before, and all of what else is said; `types` and `scope` take several."""
+    """Which notes: after < seq < before, and all of what else is said; `types` and `scope` take several.
 
-    after: int
+    Without `after` they begin with the oldest that is kept; one that lies before that is refused (`position_gone`).
+    """
+
+    after: int | None
     before: int | None
     limit: int | None
     order: Order
@@ -217,12 +220,15 @@ class BoardClient:
         """Give the long text of a note. Raises ProblemError `detail_not_found` where it has none."""
         return (await self._get(Detail, self._at("notes", seq, "detail"))).detail
 
-    async def events(self, *, after: int = 0, limit: int | None = None) -> EventPage:
-        """Give one page of the log after a seq: every event of a known kind, in order."""
+    async def events(self, *, after: int | None = None, limit: int | None = None) -> EventPage:
+        """Give one page of the log after a seq, or from the oldest kept: every event of a known kind, in order."""
         return self._known(await self._get(RawEventPage, self._at("events"), {"after": after, "limit": limit}))
 
-    async def each_event(self, *, after: int = 0, limit: int | None = None) -> AsyncIterator[AnyEvent]:
-        """Give the log after a seq up to its head, page after page of `limit`, each event of a known kind once."""
+    async def each_event(self, *, after: int | None = None, limit: int | None = None) -> AsyncIterator[AnyEvent]:
+        """Give the log after a seq, or from the oldest kept, up to its head, page after page of `limit`.
+
+        Each event of a known kind comes once.
+        """
         while True:
             page = await self._get(RawEventPage, self._at("events"), {"after": after, "limit": limit})
             for event in self._known(page).events:
@@ -286,7 +292,9 @@ class BoardClient:
         )
 
     @asynccontextmanager
-    async def export(self, *, after: int = 0, before: int | None = None) -> AsyncGenerator[AsyncIterator[bytes]]:
+    async def export(
+        self, *, after: int | None = None, before: int | None = None
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Give the lines of an export as they come: first a header, then one event a line.
 
         The lines end when the export is whole; one that is cut raises ProblemError `unreachable`.

@@ -31,10 +31,10 @@ _PROGRESS: Final = """
     SELECT head, coalesce(indexed.seq, 0) FROM boards LEFT JOIN indexed ON indexed.board = boards.id
     WHERE boards.id = $1
 """
-# Take the right to index a board, and make its row where there is none yet.
-_TAKE: Final = """
+TAKE: Final = """
     INSERT INTO indexed AS old (board, seq) VALUES ($1, 0) ON CONFLICT (board) DO UPDATE SET seq = old.seq RETURNING seq
 """
+"""Takes the right to change the indexes of a board, and makes its row where there is none yet."""
 # The next events, with a NULL body for those that are no notes.
 _NEXT: Final = """
     SELECT seq, CASE WHEN type IS NOT NULL THEN body END FROM events
@@ -76,7 +76,7 @@ async def progress(connection: Connection, number: int) -> tuple[int, int]:
 async def index_piece(connection: Connection, number: int, settings: Settings) -> int:
     """Index one piece of a board; give the seq up to which it is indexed now."""
     await connection.execute("BEGIN")
-    indexed: int = await connection.fetchval(_TAKE, number)
+    indexed: int = await connection.fetchval(TAKE, number)
     rows = await connection.fetch(_NEXT, number, indexed, CHUNK)
     if rows:
         indexed = rows[-1][0]

@@ -91,7 +91,8 @@ _KEYS: Final = """
 _WORKS: Final = """
     SELECT asked.author, asked.work, (
         SELECT seq FROM events
-        WHERE board = $1 AND author = asked.author AND work = asked.work AND type = 'PATCH_SUMMARY' AND NOT EXISTS (
+        WHERE board = $1 AND author = asked.author AND work = asked.work AND type = 'PATCH_SUMMARY' AND seq >= $4
+        AND NOT EXISTS (
             SELECT 1 FROM events AS later
             WHERE later.board = $1 AND later.about = events.seq AND later.kind = 'note.retracted'
         )
@@ -182,17 +183,18 @@ def _text(text: bytes | None) -> str:
     return "" if text is None else text.decode()
 
 
-async def lookup(connection: Connection, number: int, wanted: Wanted) -> Found:
-    """Give what the log says to a decision."""
-    found = Found()
+async def lookup(connection: Connection, number: int, wanted: Wanted, oldest: int) -> Found:
+    """Give what the log, which begins with `oldest`, says to a decision."""
+    found = Found(oldest=oldest)
     if wanted.seqs:
-        heads = await connection.fetch(_HEADS, number, storable(wanted.seqs))
+        kept = [seq for seq in storable(wanted.seqs) if seq >= oldest]
+        heads = await connection.fetch(_HEADS, number, kept)
         found.heads = {row[0]: _head(*row) for row in heads}
     if wanted.keys:
         keys = await connection.fetch(_KEYS, number, *_columns(wanted.keys))
         found.keys = {(author, key): KeyUse(seq, digest or b"") for author, key, seq, digest in keys}
     if wanted.works:
-        works = await connection.fetch(_WORKS, number, *_columns(wanted.works))
+        works = await connection.fetch(_WORKS, number, *_columns(wanted.works), oldest)
         found.works = {(author, work): newest for author, work, newest in works if newest is not None}
     return found
 

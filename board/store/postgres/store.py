@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from board.store.contract import BoardExists, Filter
-from board.store.postgres import derived, log, nodes, pages, queries, shape
+from board.store.postgres import derived, log, nodes, pages, queries, shape, trimming
 from board.store.postgres.connections import Connections
 from board.store.postgres.faults import ConnectionLost
 from board.store.postgres.indexing import Indexing
@@ -133,6 +133,19 @@ class PostgresStore:
     async def save_checkpoint(self, board: str, seq: int, state: bytes) -> None:
         number, _ = await self.known(board)
         await self._write(partial(log.save_checkpoint, number=number, seq=seq, state=state))
+
+    async def base(self, board: str) -> tuple[int, bytes] | None:
+        number, _ = await self.known(board)
+        return await self._read(partial(trimming.base, number=number))
+
+    async def trim(self, board: str, seq: int, state: bytes) -> bool:
+        number, _ = await self.known(board)
+        return await self._write(partial(trimming.trim, number=number, seq=seq, state=state))
+
+    async def sweep(self, board: str) -> bool:
+        number, settings = await self.known(board)
+        await self._index(board)  # then it is known what has to be taken out of the indexes
+        return await self._write(partial(trimming.sweep, number=number, settings=settings))
 
     async def workers(self, board: str) -> list[WorkerRow]:
         number, _ = await self.known(board)

@@ -10,8 +10,8 @@ import asyncio
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Self
 
-from board.store.contract import Found, HeadMoved, OutcomeUnknown, StoreUnavailable
-from board.store.postgres import log, pages
+from board.store.contract import Found, HeadMoved, LogTrimmed, OutcomeUnknown, StoreUnavailable
+from board.store.postgres import log, pages, trimming
 from board.store.postgres.faults import DRIVER, ConnectionLost, translated, translating
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ LOCKED_EVENTS: Final = 2000
 
 _LOOK_AGAIN_S: Final = 0.1
 
-# Take the board's row, and tell the last seq that was given out. The row is read after the lock was granted.
-_LOCK: Final = "SELECT head FROM boards WHERE id = $1 FOR NO KEY UPDATE"
+# Take the board's row, and tell the last seq that was given out, and the oldest that is kept. The row is read after the
+# lock was granted.
+_LOCK: Final = "SELECT head, oldest FROM boards WHERE id = $1 FOR NO KEY UPDATE"
 
 
 class PostgresTransaction:
@@ -45,6 +46,7 @@ class PostgresTransaction:
         self._connections = connections
         self._board = board
         self._after = after
+        self._oldest = 1
         self._connection: Connection | None = None
         self._commits: asyncio.Task[None] | None = None
 
@@ -82,13 +84,21 @@ class PostgresTransaction:
     async def _lock_and_read(self) -> list[Record]:
         missed: list[Record] = []
         head = await self._lock()
+        self._check_kept(missed)
         while head - self._seen(missed) > LOCKED_EVENTS:
             await self._let_go()
             missed += await self._read_unlocked(self._seen(missed))
             head = await self._lock()
+            self._check_kept(missed)
         while self._seen(missed) < head:
             missed += await self._read(self._seen(missed))
         return missed
+
+    def _check_kept(self, missed: Sequence[Record]) -> None:
+        """Refuse to go on where the log was trimmed beyond what was seen of it; while the row is locked, it is not."""
+        if self._seen(missed) < self._oldest - 1:
+            msg = f"the oldest event that is kept is {self._oldest}"
+            raise LogTrimmed(msg)
 
     def _seen(self, missed: Sequence[Record]) -> int:
         return missed[-1].seq if missed else self._after
@@ -97,7 +107,10 @@ class PostgresTransaction:
         connection = self._connection = await self._connections.take()
         with translating():
             await connection.execute("BEGIN")
-            return await connection.fetchval(_LOCK, self._number)
+            row = await connection.fetchrow(_LOCK, self._number)
+        assert row is not None
+        head, self._oldest = row
+        return head
 
     async def _read(self, after: int) -> list[Record]:
         assert self._connection is not None
@@ -128,7 +141,7 @@ class PostgresTransaction:
             await self._lock()
         assert self._connection is not None
         with translating():
-            return await pages.lookup(self._connection, self._number, wanted)
+            return await pages.lookup(self._connection, self._number, wanted, self._oldest)
 
     async def commit(self, records: Sequence[Record]) -> None:
         if not records:
@@ -149,6 +162,21 @@ class PostgresTransaction:
             await self._let_go()
             raise translated(error) from error
         await self._make_durable(records)
+
+    async def begin_at(self, seq: int, state: bytes) -> None:
+        self._commits = self._store.own(self._begin_at(seq, state))
+        await asyncio.shield(self._commits)
+
+    async def _begin_at(self, seq: int, state: bytes) -> None:
+        head = await self._lock() if self._connection is None else self._seen(self.missed)
+        if head:
+            msg = f"the head of {self._board} is {head}"
+            raise HeadMoved(msg)
+        assert self._connection is not None
+        with translating():
+            await trimming.begin_at(self._connection, self._number, seq, state)
+            await self._connection.execute("COMMIT")
+        await self._let_go()
 
     async def _make_durable(self, records: Sequence[Record]) -> None:
         assert self._connection is not None

@@ -101,6 +101,11 @@ def catch_up(connection: Connection, number: int) -> int:
     return upto
 
 
+def skip_to(connection: Connection, number: int, seq: int) -> None:
+    """Say that there is nothing to index up to a seq, because the log begins after it."""
+    connection.execute(_SET_INDEXED, (number, seq))
+
+
 def _index(connection: Connection, number: int, notes: Sequence[Note], settings: Settings) -> None:
     base = number << SEQ_BITS
     words = [(base | note.seq, tokens_of(words_of(searched_text(note)))) for note in notes]

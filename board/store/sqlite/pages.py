@@ -17,6 +17,7 @@ from board.store.contract import (
     FullRow,
     Head,
     KeyUse,
+    LogTrimmed,
     Record,
     Row,
     StoreDamaged,
@@ -61,6 +62,7 @@ _FULL: Final = """
         WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
     )
 """
+_OLDEST: Final = "SELECT oldest FROM boards WHERE id = ?"
 _CHECKPOINT: Final = "SELECT seq, state FROM checkpoints WHERE board = ?"
 _WORKERS: Final = """
     SELECT json_group_array(json_array(name, root, first_seen_us, last_seen_us))
@@ -198,7 +200,11 @@ def records(connection: Connection, number: int, after: int, limit: int) -> list
 
 
 def missed(connection: Connection, number: int, after: int) -> list[Record]:
-    """Give everything after a seq, as it was committed."""
+    """Give everything after a seq, as it was committed. Raises LogTrimmed."""
+    oldest: int = connection.execute(_OLDEST, (number,)).get
+    if after < oldest - 1:
+        msg = f"the oldest event that is kept is {oldest}"
+        raise LogTrimmed(msg)
     return [
         Record(decoded(decode_event, row.body), at_us, row.body, row.detail, row.key, row.digest)
         for at_us, row in _full_rows(connection, number, after)
@@ -219,10 +225,13 @@ def _full_rows(connection: Connection, number: int, after: int) -> Iterator[tupl
 
 def lookup(connection: Connection, number: int, wanted: Wanted) -> Found:
     """Give what the log says to a decision."""
+    oldest: int = connection.execute(_OLDEST, (number,)).get
+    kept = [seq for seq in wanted.seqs if seq >= oldest]
     return Found(
-        heads=_lookup_heads(connection, number, wanted.seqs) if wanted.seqs else {},
+        heads=_lookup_heads(connection, number, kept) if kept else {},
         keys=_lookup_keys(connection, number, wanted.keys) if wanted.keys else {},
-        works=_lookup_works(connection, number, wanted.works) if wanted.works else {},
+        works=_lookup_works(connection, number, wanted.works, oldest) if wanted.works else {},
+        oldest=oldest,
     )
 
 
@@ -239,10 +248,11 @@ def _lookup_keys(
 
 
 def _lookup_works(
-    connection: Connection, number: int, works: Collection[tuple[str, str]]
+    connection: Connection, number: int, works: Collection[tuple[str, str]], oldest: int
 ) -> dict[tuple[str, str], int]:
     base = number << SEQ_BITS
-    found = _works(connection.execute(_WORKS, (base, base | SEQS, encode(list(works)).decode())).get)
+    span = (base | (oldest - 1), base | SEQS)
+    found = _works(connection.execute(_WORKS, (*span, encode(list(works)).decode())).get)
     return {(author, work): newest & SEQS for author, work, newest in found if newest is not None}
 
 

@@ -27,7 +27,7 @@ from board.store.contract import (
     TokenRow,
     WorkerRow,
 )
-from board.store.sqlite import connections, derived, log, pages, queries, token_key
+from board.store.sqlite import connections, derived, log, pages, queries, token_key, trimming
 from board.store.sqlite.reader import Readers
 from board.store.sqlite.writer import Writer
 from schema.limits import Settings
@@ -158,6 +158,17 @@ class SqliteStore:
     async def save_checkpoint(self, board: str, seq: int, state: bytes) -> None:
         await self._write(partial(log.save_checkpoint, board=board, seq=seq, state=state))
 
+    async def base(self, board: str) -> tuple[int, bytes] | None:
+        number, _ = await self._known(board)
+        return await self._read(partial(trimming.base, number=number))
+
+    async def trim(self, board: str, seq: int, state: bytes) -> bool:
+        return await self._write(partial(trimming.trim, board=board, seq=seq, state=state))
+
+    async def sweep(self, board: str) -> bool:
+        # Not synced: what a power cut brings back is swept again.
+        return await self._write(partial(trimming.sweep, board=board), derived=True)
+
     async def workers(self, board: str) -> list[WorkerRow]:
         number, _ = await self._known(board)
         return await self._read(partial(pages.workers, number=number))
@@ -234,9 +245,16 @@ class SqliteStore:
 
     def append(self, board: str, records: Sequence[Record]) -> asyncio.Future[None]:
         """Hand over records that follow each other."""
+        return self._move_head(board, records[-1].seq, partial(log.append, board=board, records=records))
+
+    def begin_at(self, board: str, seq: int, state: bytes) -> asyncio.Future[None]:
+        """Hand over where the log of an empty board begins."""
+        return self._move_head(board, seq, partial(trimming.begin_at, board=board, seq=seq, state=state))
+
+    def _move_head(self, board: str, head: int, work: Callable[[Connection], None]) -> asyncio.Future[None]:
         self._check_open()
-        written = self._writer.submit(partial(log.append, board=board, records=records))
-        written.add_done_callback(lambda _: self._note_head(board, records[-1].seq, written))
+        written = self._writer.submit(work)
+        written.add_done_callback(lambda _: self._note_head(board, head, written))
         return written
 
     def _note_head(self, board: str, head: int, written: asyncio.Future[None]) -> None:
@@ -268,6 +286,10 @@ class SqliteTransaction:
             msg = f"the records for {self._board} do not follow each other"
             raise HeadMoved(msg)
         self._written = self._store.append(self._board, records)
+        await asyncio.shield(self._written)
+
+    async def begin_at(self, seq: int, state: bytes) -> None:
+        self._written = self._store.begin_at(self._board, seq, state)
         await asyncio.shield(self._written)
 
     async def __aenter__(self) -> Self:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from board.core.audit import Audited, Columns, Entry, Finding, LogAudit, Report
-from board.core.state import State
+from board.core.audit import Audited, Columns, Entry, Finding, LogAudit, Report, beginning
 from board.core.words import searched_text, words_of
 from board.store.contract import StoreUnavailable
 from board.store.places import labels_of
-from board.store.sqlite import connections, pages
+from board.store.sqlite import connections, pages, trimming
 from board.store.sqlite.derived import tokens_of
 from board.store.sqlite.faults import translated
 from board.store.sqlite.log import SEQ_BITS
 from board.store.sqlite.pages import SEQS
+from schema.codec import decode_event
 from schema.events import Note
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SHOWN_OF_SQLITE: Final = 100
 """The most of SQLite's own findings that are told."""
 
 _INTEGRITY: Final = f"PRAGMA integrity_check({SHOWN_OF_SQLITE})"
-_BOARDS: Final = "SELECT id, name, head, settings FROM boards ORDER BY name"
+_BOARDS: Final = "SELECT id, name, head, oldest, settings FROM boards ORDER BY name"
 _LOG: Final = """
     SELECT events.id, at_us, kind, type, author, task, work, about, about2, key, digest, body, text
     FROM events LEFT JOIN details USING (id) WHERE events.id > ? AND events.id <= ? ORDER BY events.id
@@ -112,16 +112,18 @@ class _Check:
             self._find("", event & SEQS, f"is of board number {event >> SEQ_BITS}, which is not there")
 
     def _check_boards(self) -> None:
-        for number, name, head, settings in list(self._rows(_BOARDS)):
-            self._guarded(name, self._check_board, number, name, head, pages.settings_of(settings))
+        for number, name, head, oldest, settings in list(self._rows(_BOARDS)):
+            self._guarded(name, self._check_board, number, name, head, oldest, pages.settings_of(settings))
 
-    def _check_board(self, number: int, name: str, head: int, settings: Settings) -> None:
-        state = State(settings)
+    def _check_board(self, number: int, name: str, head: int, oldest: int, settings: Settings) -> None:
+        state, wrong = beginning(name, settings, oldest, trimming.base(self._connection, number))
+        self._findings += wrong
         audit = LogAudit(name, state, head=head, checkpoint=pages.checkpoint(self._connection, number))
         indexed, filings = self._indexed(number, name, head), _Sums()
         base = number << SEQ_BITS
         for entry in self._entries(base):
-            event = audit.take(entry)
+            # What is still to be swept is in the indexes, and no part of the log.
+            event = audit.take(entry) if entry.seq >= oldest else decode_event(entry.body)
             if isinstance(event, Note) and entry.seq <= indexed:
                 self._words[base | entry.seq] = _sum(enumerate(_tokens(event)))
                 filings.expect(entry.seq, labels_of(event, settings))
@@ -132,7 +134,7 @@ class _Check:
         for seq in filings.wrong():
             self._find(name, seq, "is filed under other places or recipients than it names")
         self._check_acks(number, name, head)
-        self._boards.append(Audited(name, audit.events, head, state.state_hash()))
+        self._boards.append(Audited(name, audit.events, head, state.state_hash(), oldest))
 
     def _entries(self, base: int) -> Iterator[Entry]:
         for row in self._rows(_LOG, base, base | SEQS):

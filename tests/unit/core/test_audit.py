@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from board.core.audit import Columns, Entry, Finding, LogAudit
+from board.core.audit import Columns, Entry, Finding, LogAudit, beginning
 from board.core.commands import Asker, Post
 from board.core.decide import Present
+from board.core.fold import record_of, replay
 from board.core.history import Found
 from board.core.state import State
 from board.core.step import step
@@ -115,6 +116,35 @@ def test_a_log_that_does_not_fold() -> None:
     )
     findings = audited(entries)
     assert any(one.seq == 4 and "does not fold" in one.what for one in findings), findings
+
+
+def test_a_log_without_its_beginning() -> None:
+    """From the base on, what is left of a log is right and folds to the same state."""
+    whole, entries = written()
+    state = State(Settings())
+    replay(state, [record_of(decode_event(entry.body)) for entry in entries[:2]])
+    begun, findings = beginning("main", Settings(), 3, (2, state.freeze()))
+    audit = LogAudit("main", begun, head=5, checkpoint=(5, whole.freeze()))
+    for entry in entries[2:]:
+        audit.take(entry)
+    audit.finish()
+    assert findings + audit.findings == []
+    assert audit.state.state_hash() == whole.state_hash()
+
+
+@pytest.mark.parametrize(
+    ("oldest", "base", "words"),
+    [
+        (3, None, "the base is as of 0"),
+        (1, (2, written()[0].freeze()), "the base is as of 5"),
+        (3, (2, b"{"), "cannot be read"),
+    ],
+)
+def test_a_wrong_base(oldest: int, base: tuple[int, bytes] | None, words: str) -> None:
+    """A base that is missing, of another seq or cannot be read is found."""
+    state, findings = beginning("main", Settings(), oldest, base)
+    assert state.seq == oldest - 1
+    assert any(words in one.what for one in findings), findings
 
 
 def test_a_wrong_checkpoint() -> None:

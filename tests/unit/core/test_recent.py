@@ -106,21 +106,37 @@ def test_events_are_found_by_whom_they_concern() -> None:
 def test_the_author_of_an_older_note_must_be_told() -> None:
     """An event about a note from before the index names it as unknown, and is filed under the author that is told."""
     recent, event = Recent(7), PatchInvalidated(seq=8, at=AT, author="board", note=1, by=6)
-    assert recent.unknown_subject(event) == 1
-    recent.add(event, "w1")
+    assert recent.unknown_subjects(event) == [1]
+    recent.add(event, {1: "w1"})
     assert recent.concerning("w1", 7) == [8]
+    assert recent.unknown_subjects(NoteRetracted(seq=9, at=AT, author="root", note=1)) == []
 
 
-def test_corrections_are_found_by_position() -> None:
-    """Notes that refute or supersede, and retractions, are corrections; other refs are not."""
+def corrections(recent: Recent, worker: str, through: int = 0, *seqs: int) -> set[int]:
+    return set(recent.corrections(worker, through, seqs, limit=64))
+
+
+def test_corrections_are_found_by_whom_they_matter_to() -> None:
+    """Notes that refute or supersede, and retractions, matter to the author and to whoever acknowledged what they correct."""
     recent = fed(
-        note(1),
-        note(2, refs=(Ref("supports", 1),)),
-        note(3, refs=(Ref("refutes", 1), Ref("supersedes", 2))),
+        note(1, "w1"),
+        note(2, "w2", refs=(Ref("supports", 1),)),
+        note(3, "w3", refs=(Ref("refutes", 1), Ref("supersedes", 2))),
         NoteRetracted(seq=4, at=AT, author="w2", note=2),
     )
-    assert [(one.seq, one.targets) for one in recent.corrections(0)] == [(3, (1, 2)), (4, (2,))]
-    assert [one.seq for one in recent.corrections(3)] == [4]
+    assert corrections(recent, "w1") == {3}
+    assert corrections(recent, "w2") == {3, 4}
+    assert corrections(recent, "w9") == set()
+    assert corrections(recent, "w9", 1) == {3}
+    assert corrections(recent, "w9", 0, 2) == {3, 4}
+    assert corrections(recent, "w9", 3) == {4}
+
+
+def test_a_correction_that_was_taken_back_is_none() -> None:
+    """A note that refuted another and was retracted matters to nobody; its retraction matters to who acknowledged it."""
+    recent = fed(note(1, "w1"), note(2, refs=(Ref("refutes", 1),)), NoteRetracted(seq=3, at=AT, author="w2", note=2))
+    assert corrections(recent, "w1") == set()
+    assert corrections(recent, "w9", 0, 2) == {3}
 
 
 def test_the_index_is_bounded() -> None:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from board.core.snapshot import Purse, changes_of, paged
+from board.core.snapshot import changes_of
 from board.core.spelling import spell
-from board.core.tokens import cost
-from schema.events import AnyEvent, Note, NoteRetracted, PatchInvalidated, PatchSuperseded
+from schema.events import AnyEvent, NoteRetracted, PatchInvalidated, PatchSuperseded
 from schema.notes import Ref, Run
 from tests.harness.views import at, claim, conflict, note, released, view
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def section(text: str, title: str) -> list[str]:
@@ -183,34 +177,3 @@ def test_a_scope_is_the_readers_interest() -> None:
     shown = view(log, scope=(spell("src"),))
     assert shown.claims == (1,)
     assert shown.omitted == {"CLAIM": 1}
-
-
-@pytest.mark.parametrize(
-    ("prices", "room", "left"),
-    [
-        ([10, 10, 10], 30, 0),
-        ([10, 10, 10, 10], 30, 3),
-        ([10, 10, 10, 10, 10], 30, 3),
-        ([40], 30, 1),
-        ([10, 40, 10], 30, 2),
-    ],
-)
-def test_a_page_starts_anew_when_it_is_full(prices: Sequence[int], room: int, left: int) -> None:
-    """Notes stay on the page until one does not fit; then the older ones leave until the page is half full at most."""
-    notes = [note(seq) for seq in range(1, len(prices) + 1)]
-    lines = {one.seq: "a" * (price - 1) for one, price in zip(notes, prices, strict=True)}
-
-    def line(one: Note) -> str:
-        return lines[one.seq]
-
-    older, page = paged(notes, cost("a" * room), line)
-    assert (len(older), len(page)) == (left, len(prices) - left)
-
-
-def test_a_purse_never_goes_below_nothing() -> None:
-    """What is too dear is not bought, and leaves the purse as it was."""
-    purse = Purse(cost("abc\n"))
-    assert not purse.pays("abcde")
-    assert purse.fill("page", "x" * 9, [(1, "abc")]).rows == ()
-    assert purse.pays("abc\n")
-    assert purse.left == 0

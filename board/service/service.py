@@ -291,8 +291,7 @@ class Service:
         return {"conflicts": entries, **views.ending_of(history)}
 
     async def _notes_written(self, board: OpenBoard, answers: Sequence[Stored]) -> list[dict[str, Any]]:
-        tail = board.channel.tail
-        recent = [tail.record(stored.seq) for stored in answers]
+        recent = [board.channel.record(stored.seq) for stored in answers]
         older = [stored.seq for stored, record in zip(answers, recent, strict=True) if record is None]
         rows = await self._note_rows(board, older) if older else {}
         return [

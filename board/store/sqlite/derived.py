@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CHUNK: Final = 256
 """Events that one piece of indexing covers."""
 
+SMALL_CHUNK: Final = 32
+"""Events of a piece that writes have to wait for: some milliseconds."""
+
 BULK_CHUNK: Final = 1024
 """Events of a piece where more than `BULK` wait: half the cost of each, since FTS5 merges fewer segments."""
 
@@ -78,18 +81,18 @@ def progress(connection: Connection, number: int) -> tuple[int, int]:
     return head, indexed
 
 
-def catch_up_somewhere(connection: Connection) -> bool:
-    """Index one piece of any board that lags; tell whether there may be more to do."""
+def catch_up_somewhere(connection: Connection, *, idle: bool) -> bool:
+    """Index one piece of any board that lags, a small one unless nobody waits; tell whether there may be more to do."""
     number = connection.execute(_LAGGING).get
     if number is not None:
-        catch_up(connection, number)
+        catch_up(connection, number, small=not idle)
     return number is not None
 
 
-def catch_up(connection: Connection, number: int) -> int:
+def catch_up(connection: Connection, number: int, *, small: bool = False) -> int:
     """Index one piece of a board; give the seq up to which it is indexed now."""
     head, indexed, settings = connection.execute(_STATE, (number,)).get
-    upto = min(head, indexed + (CHUNK if head - indexed <= BULK else BULK_CHUNK))
+    upto = min(head, indexed + (SMALL_CHUNK if small else CHUNK if head - indexed <= BULK else BULK_CHUNK))
     if upto > indexed:
         base = number << SEQ_BITS
         said = {"low": base | indexed, "high": base | upto, "bytes": CHUNK_BYTES}

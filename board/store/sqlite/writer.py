@@ -16,9 +16,10 @@ import logging
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import apsw
 
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Work: TypeAlias = "Callable[[Connection], T]"
 
+
+class Chore(Protocol):
+    """What can be done later."""
+
+    def __call__(self, connection: Connection, *, idle: bool) -> bool:
+        """Do one piece; tell whether more is left."""
+        ...
+
+
 GROUP_JOBS: Final = 256
 """The most jobs of one transaction. It bounds how long the first of them waits for the last."""
 
@@ -41,18 +51,15 @@ IDLE_S: Final = 0.05
 """Seconds without a job after which the writer turns to its chores: longer than a busy server takes from group to group,
 since both need the interpreter's lock."""
 
-CHORE_EVERY_S: Final = 0.2
-"""Seconds after which a piece of the chores is done even where jobs keep coming."""
+CHORE_EVERY_S: Final = 0.05
+"""Seconds after which a small piece of the chores is done even where jobs keep coming: they wait for it."""
 
 CHORE_REST: Final = 20
 """How many times as long as the last piece took jobs then have the writer to themselves: a flood is slowed by a twentieth,
 and at a few hundred notes a second the index keeps up."""
 
 PASSIVE_PAGES: Final = 1000
-"""Pages that the WAL grows by before an idle writer checkpoints it; SQLite's own default."""
-
-BUSY_PAGES: Final = 4 * PASSIVE_PAGES
-"""Pages that the WAL grows by before a busy writer checkpoints it."""
+"""Pages that the WAL grows by before it is checkpointed; SQLite's own default. It takes about 15 ms, and jobs wait for it."""
 
 LARGE_PAGES: Final = 8 * PASSIVE_PAGES
 """Pages (32 MB) at which the writer waits for readers to leave the WAL, and cuts it back to nothing."""
@@ -92,9 +99,9 @@ class Failed:
 
 
 class Writer:
-    """The thread. `chore` does one piece of what can be done later, and says whether more is left."""
+    """The thread. It does its `chore` piece by piece, when nothing else is to be done and now and then under load."""
 
-    def __init__(self, path: str, chore: Callable[[Connection], bool]) -> None:
+    def __init__(self, path: str, chore: Chore) -> None:
         self._path = path
         self._chore = chore
         self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
@@ -128,7 +135,7 @@ class Writer:
                 self._carry_out(list(run), "NORMAL" if derived else "FULL")
             if not jobs or time.monotonic() - self._tidied_s > self._rest_s:
                 self._tidy(idle=not jobs)
-            self._checkpoint(idle=not jobs)
+            self._checkpoint()
         self._disconnect()
 
     def _take(self) -> list[Job[Any] | None]:
@@ -170,7 +177,7 @@ class Writer:
     def _tidy(self, *, idle: bool) -> None:
         begun_s = time.monotonic()
         try:
-            (more,) = self._transact([self._chore], "NORMAL")
+            (more,) = self._transact([partial(self._chore, idle=idle)], "NORMAL")
         except StoreUnavailable as error:
             _log.warning("indexing put off: %s", error)
             more = False
@@ -179,11 +186,11 @@ class Writer:
         # A busy writer that found a moment goes back to waiting for jobs; an idle one goes on with its chores.
         self._patience_s = (0.0 if idle else IDLE_S) if more is True else None
 
-    def _checkpoint(self, *, idle: bool) -> None:
+    def _checkpoint(self) -> None:
         if self._connection is None:
             return
         try:
-            self._wal.checkpoint(self._connection, idle=idle)
+            self._wal.checkpoint(self._connection)
         except apsw.Error as error:
             _log.warning("checkpoint put off: %s", error)
 
@@ -221,9 +228,9 @@ class Wal:
         self._pages = pages
         return apsw.SQLITE_OK
 
-    def checkpoint(self, connection: Connection, *, idle: bool) -> None:
+    def checkpoint(self, connection: Connection) -> None:
         """Checkpoint where it is time to. One that fails is tried again when the WAL has grown by as much again."""
-        if self._pages - self._done_pages < (PASSIVE_PAGES if idle else BUSY_PAGES):
+        if self._pages - self._done_pages < PASSIVE_PAGES:
             return
         self._done_pages = self._pages
         if self._pages < LARGE_PAGES:

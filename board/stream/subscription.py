@@ -142,13 +142,16 @@ class Subscription:
 
     async def _catch_up(self) -> None:
         tail = self._board.channel.tail
+        await self._turnstile.turn()
         while not self._live:
-            await self._turnstile.turn()  # a filter that keeps little writes little, so nothing else lets others run
             await self._wire.drained()
             if self.position < tail.reaches:
+                # The tail comes next without a turn: it may be so small that by then it would have moved on again.
                 await self._send_page(tail.reaches)
             else:
                 self._send_tail()
+                if not self._live:
+                    await self._turnstile.turn()
 
     def _send_tail(self) -> None:
         """Send a page of the tail; with its last page, join the group in the same turn of the loop."""

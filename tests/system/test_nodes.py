@@ -396,6 +396,8 @@ async def break_the_bell(folder: Path, dsn: str, redis: Redis, pause_s: float) -
             await everybody_has_all()
             redis.kill9()
             await everybody_has_all()
+            await asyncio.sleep(pause_s)
+            await everybody_has_all()
             redis.start()
             await both_listen(pair, 4)
             await everybody_has_all()
@@ -421,7 +423,7 @@ async def test_the_bell_is_deaf(tmp_path: Path, postgres_server: Postgres, own_r
 
 @pytest.mark.slow
 async def test_the_bell_is_deaf_for_30_s(tmp_path: Path, postgres_server: Postgres, own_redis: Redis) -> None:
-    """The same with a pause of 30 seconds."""
+    """The same with a pause of 30 seconds, and 30 seconds without Redis."""
     await break_the_bell(tmp_path, await postgres_server.new_place(), own_redis, 30)
 
 
